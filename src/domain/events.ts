@@ -148,6 +148,8 @@ export const RunEvent = z.discriminatedUnion("type", [
   z.object({
     type: z.literal("question.answered"),
     callId: z.string(),
+    /** The number of the model's answer that asked. Undefined in events of earlier releases. */
+    step: z.number().optional(),
     text: z.string(),
     by: z.string(),
     byId: z.number().optional(),

@@ -152,10 +152,11 @@ export class ProgramFrontEnd implements FrontEnd {
     }
   }
 
-  async #askQuestion({ runId, callId, text }: Question, signal: AbortSignal): Promise<void> {
+  async #askQuestion(question: Question, signal: AbortSignal): Promise<void> {
     const { ui, reporter, deliver } = this.#options;
+    const { runId, callId } = question;
     reporter.questionAsked(runId, callId);
-    const event = await answerTo(callId, text, { ui, signal });
+    const event = await answerTo(question, { ui, signal });
     if (signal.aborted) return;
     reporter.received(runId, event);
     await deliver(runId, event);
@@ -202,8 +203,7 @@ export function requestOf({ workerPath, callId, tool, args, reason, preview }: A
 }
 
 async function answerTo(
-  callId: string,
-  text: string,
+  { callId, step, text }: Question,
   { ui, signal }: { ui: RuntimeUI | undefined; signal: AbortSignal },
 ): Promise<RunEvent> {
   const tool = "ask_user";
@@ -216,7 +216,7 @@ async function answerTo(
   }
   try {
     const answer = await ui.getUserInput(`${text}\n> `, { signal, timeoutMs: maxTimerMs });
-    return { type: "question.answered", callId, text: answer, by: person };
+    return { type: "question.answered", callId, step, text: answer, by: person };
   } catch (error) {
     return { type: "tool.finished", callId, tool, result: resultOfError(error) };
   }

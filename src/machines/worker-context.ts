@@ -112,8 +112,12 @@ export function closeCall({ openCalls }: WorkerContext, callId: string): Partial
 }
 
 export function finishTool(context: WorkerContext, event: ToolFinished): Partial<WorkerContext> {
-  const pullRequest = openedPullRequest(event.tool, event.result);
-  return { ...closeCall(context, event.callId), ...(pullRequest !== undefined && { pullRequest }) };
+  return { ...closeCall(context, event.callId), ...linkPullRequest(event) };
+}
+
+export function linkPullRequest({ tool, result }: ToolFinished): Partial<WorkerContext> {
+  const pullRequest = openedPullRequest(tool, result);
+  return pullRequest === undefined ? {} : { pullRequest };
 }
 
 export function toOpenCall(verdict: Verdict): OpenCall[] {

@@ -18,6 +18,7 @@ import {
   isOpen,
   isOwnClosed,
   limitedBy,
+  linkPullRequest,
   type ModelFailed,
   markRunning,
   maxMismatches,
@@ -74,6 +75,8 @@ const machineSetup = setup({
     isDueTimer: ({ context }, { due, timer }: { due: string; timer: string }) => due === timer && !context.outcome,
     isAwaitingApproval: ({ context }, { callId }: { callId: string }) => isOpen(context, callId, "awaitingApproval"),
     isRunning: ({ context }, { callId }: { callId: string }) => isOpen(context, callId, "running"),
+    isAsking: ({ context }, { callId, step = context.steps }: { callId: string; step?: number }) =>
+      step === context.steps && isOpen(context, callId, "running"),
     isRunningTools: ({ context }) =>
       context.openCalls.some((call) => call.status === "running" && call.answeredBy === "tool"),
     isAwaitingAnyApproval: ({ context }) => context.openCalls.some((call) => call.status === "awaitingApproval"),
@@ -127,6 +130,17 @@ export const workerMachine = machineSetup.createMachine({
     "conversation.compacted": {
       guard: "isNotEnded",
       actions: { type: "update", params: ({ context, event }) => addUsage(context, event) },
+    },
+    // Consumed if nothing waits for them, such as after a stop: left in the inbox, they would answer later calls with the same ids,
+    // which a provider may repeat.
+    "calls.reviewed": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "approval.granted": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "approval.denied": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "approval.expired": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "question.answered": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "tool.finished": {
+      guard: "isNotEnded",
+      actions: { type: "update", params: ({ event }) => linkPullRequest(event) },
     },
     // Nothing waits for a worker that was cancelled when this run was paused or had ended, but it has cost something.
     "child.finished": {
@@ -349,7 +363,7 @@ export const workerMachine = machineSetup.createMachine({
           actions: { type: "update", params: ({ context, event }) => finishTool(context, event) },
         },
         "question.answered": {
-          guard: { type: "isRunning", params: ({ event }) => event },
+          guard: { type: "isAsking", params: ({ event }) => event },
           target: ".evaluatingCalls",
           actions: [
             { type: "update", params: ({ context, event }) => closeCall(context, event.callId) },
@@ -452,8 +466,6 @@ export const workerMachine = machineSetup.createMachine({
         "sandbox.opened": { actions: { type: "update", params: { hasBase: true } } },
         // A resume tries to open it again.
         "sandbox.failed": { actions: { type: "update", params: {} } },
-        // After a resume, the calls of an answer that has just arrived are reviewed again.
-        "calls.reviewed": { actions: { type: "update", params: {} } },
         "run.resume": [{ guard: "hasBase", target: "checkingLimits" }, { target: "preparing" }],
       },
     },

@@ -49,6 +49,8 @@ export interface Question {
   /** The run that asks: the root, or a child. */
   runId: string;
   callId: string;
+  /** The number of the model's answer that asks. */
+  step: number;
   text: string;
   /** The worker that asks, as a path from the root. */
   workerPath: string;

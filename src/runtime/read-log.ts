@@ -73,9 +73,16 @@ export function questionOf(
 ): { call: ModelCall; step: number; answer: { by: string; text: string; at: number } | undefined } {
   const asked = indexOfCall(log, callId);
   const { call, step } = openCallOf(log.slice(0, asked + 1), callId);
-  const answered = log.slice(asked).find(({ event }) => event.type === "question.answered" && event.callId === callId);
+  const answered = log
+    .slice(asked)
+    .find(({ event }) => event.type === "question.answered" && event.callId === callId && isAnswerAt(event, step));
   if (answered?.event.type !== "question.answered") return { call, step, answer: undefined };
   return { call, step, answer: { by: answered.event.by, text: answered.event.text, at: answered.at } };
+}
+
+/** True for an answer to a question of this step. A provider may reuse the ids of calls in other steps. */
+export function isAnswerAt({ step }: Extract<RunEvent, { type: "question.answered" }>, asked: number): boolean {
+  return step === undefined || step === asked;
 }
 
 /** Returns the name of the post of a question. A provider may reuse the ids of calls in other steps. */

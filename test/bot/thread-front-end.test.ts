@@ -40,18 +40,18 @@ test("a post whose id was not stored is found by its marker, also if the convers
   const pullRequest = world.hub.as("ada").openIssue({ title: "Stands for the pull request" }).number;
   const id = await frontEnd.askQuestion(
     sampleView(),
-    { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which?" },
+    { runId: "run-1", callId: "c", step: 1, workerPath: "fixer", text: "Which?" },
     { name: "question/1" },
   );
 
   const again = await frontEnd.askQuestion(
     sampleView(),
-    { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which?" },
+    { runId: "run-1", callId: "c", step: 1, workerPath: "fixer", text: "Which?" },
     { name: "question/1" },
   );
   const afterMove = await frontEnd.askQuestion(
     sampleView({ pullRequest, replyThread: pullRequest }),
-    { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which?" },
+    { runId: "run-1", callId: "c", step: 1, workerPath: "fixer", text: "Which?" },
     { name: "question/1" },
   );
 

@@ -41,7 +41,7 @@ const events: { [Type in RunEvent["type"]]: Extract<RunEvent, { type: Type }> } 
     ...{ type: "approval.denied", approvalId: "a1", callId: "c1", ...person, via: "page", reason: "Not now." },
   },
   "approval.expired": { type: "approval.expired", approvalId: "a1", callId: "c1" },
-  "question.answered": { type: "question.answered", callId: "c1", text: "Yes.", ...person, via: "page" },
+  "question.answered": { type: "question.answered", callId: "c1", step: 2, text: "Yes.", ...person, via: "page" },
   "tool.finished": { type: "tool.finished", callId: "c1", tool: "read_file", result },
   "pull_request.reviewed": { type: "pull_request.reviewed", ...person, requestsChanges: true, text: "Not yet." },
   "checks.completed": {

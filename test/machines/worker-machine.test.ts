@@ -236,13 +236,6 @@ test("the delay that a provider asks for is respected, up to ten minutes", () =>
   expect(nameOf(transition(workerMachine, before, failed(3_600_000))[0])).toBe("ended");
 });
 
-test("a decision that arrives before its approval request stays in the inbox", () => {
-  const early: RunEvent = { type: "approval.granted", approvalId: "k7", callId: "a", by: "ada" };
-
-  expect(play([opened]).can(early)).toBe(false);
-  expect(play([opened, answer(1), reviewed("tool", "ask")]).can(early)).toBe(true);
-});
-
 test("approving one of several calls runs that call and leaves the others open", () => {
   const asked: RunEvent = {
     type: "calls.reviewed",

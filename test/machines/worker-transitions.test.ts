@@ -113,6 +113,16 @@ function playOn(state: State, ...events: RunEvent[]): State {
   return events.reduce<State>((before, next) => transition(workerMachine, before, next)[0], state);
 }
 
+function expectNoEffect(path: readonly EventName[], given: RunEvent): void {
+  const before = play(path);
+
+  const [after, actions] = transition(workerMachine, before, given);
+
+  expect(before.can(given)).toBe(true);
+  expect({ value: after.value, context: after.context }).toEqual({ value: before.value, context: before.context });
+  expect(actions).toEqual([]);
+}
+
 function nameOf({ value }: State): string {
   return typeof value === "string" ? value : String(Object.values(value)[0]);
 }
@@ -219,10 +229,13 @@ test("the states that work are busy, and those that wait are not", () => {
 describe("event", () => {
   /** These stay in the inbox until the machine is waiting for them. */
   const answers: EventName[] = [
-    ...(["opened", "could not open", "answered", "wants a call", "model failed", "model refused"] as const),
-    ...(["call allowed", "call needs approval", "call refused", "granted", "denied", "expired"] as const),
-    ...(["question allowed", "question needs approval", "delegation allowed", "delegation needs approval"] as const),
-    ...(["tool finished", "pull request opened", "question answered", "retry timer"] as const),
+    "opened",
+    "could not open",
+    "answered",
+    "wants a call",
+    "model failed",
+    "model refused",
+    "retry timer",
   ];
   const atAnyTime = (Object.keys(event) as EventName[]).filter((name) => !answers.includes(name));
 
@@ -258,24 +271,45 @@ describe("event", () => {
     "about another call changes nothing: %s",
     (name) => {
       for (const path of [pathTo.executing, pathTo.awaitingApproval, pathTo.awaitingAnswer, pathTo.awaitingChild]) {
-        expect(play(path).can({ ...event[name], callId: "b" })).toBe(false);
+        expectNoEffect(path, { ...event[name], callId: "b" });
       }
     },
   );
 
   test.each(["granted", "denied", "expired"] as const)("about an approval needs a call that waits: %s", (name) => {
-    expect(play(pathTo.executing).can(event[name])).toBe(false);
-    expect(play(pathTo.awaitingApproval).can(event[name])).toBe(true);
+    expectNoEffect(pathTo.executing, event[name]);
+    expect(nameOf(playOn(play(pathTo.awaitingApproval), event[name]))).not.toBe("awaitingApproval");
   });
 
   test("an event with a result needs a call that runs", () => {
-    expect(play(pathTo.awaitingApproval).can(event["tool finished"])).toBe(false);
-    expect(play(pathTo.executing).can(event["tool finished"])).toBe(true);
+    expectNoEffect(pathTo.awaitingApproval, event["tool finished"]);
+    expect(nameOf(playOn(play(pathTo.executing), event["tool finished"]))).toBe("callingModel");
+  });
+
+  test("an answer belongs to the step that asked, since a provider may repeat the ids of calls", () => {
+    const asking = play(pathTo.awaitingAnswer);
+
+    expectNoEffect(pathTo.awaitingAnswer, { ...event["question answered"], step: asking.context.steps - 1 });
+    expect(nameOf(playOn(asking, { ...event["question answered"], step: asking.context.steps }))).toBe("callingModel");
+  });
+
+  test("a pull request that was opened at the moment of a stop belongs to the run", () => {
+    const stopped = play([...pathTo.executing, "stop", "pull request opened"]);
+
+    expect(nameOf(stopped)).toBe("interrupted");
+    expect(stopped.context.pullRequest).toBe(8);
   });
 
   test.each([
     "tool run by a person",
     "guidance read",
+    "call allowed",
+    "call needs approval",
+    "granted",
+    "denied",
+    "expired",
+    "tool finished",
+    "question answered",
     "model changed",
     "cleared",
     "resume",
@@ -284,13 +318,7 @@ describe("event", () => {
     "checks fail on the base, too",
     "reopened",
   ] as const)("an event that needs no reaction is consumed without one: %s", (name) => {
-    const before = play(pathTo.executing);
-
-    const [after, actions] = transition(workerMachine, before, event[name]);
-
-    expect(before.can(event[name])).toBe(true);
-    expect({ value: after.value, context: after.context }).toEqual({ value: before.value, context: before.context });
-    expect(actions).toEqual([]);
+    expectNoEffect(pathTo.callingModel, event[name]);
   });
 });
 

@@ -22,6 +22,9 @@ const finished: RunEvent = {
   result: { llmContent: "ok", value: { kind: "text", content: "ok" } },
 };
 
+const answer: RunEvent = { type: "question.answered", callId: "call-1", step: 1, text: "yes", by: "ada" };
+const granted: RunEvent = { type: "approval.granted", approvalId: "k1", callId: "call-1", by: "ada" };
+const denied: RunEvent = { type: "approval.denied", approvalId: "k1", callId: "call-1", by: "ada" };
 const answered: RunEvent = {
   type: "model.answered",
   text: "",
@@ -145,6 +148,32 @@ describe("events", () => {
     expect(early).toMatchObject({ consumed: [], seen: 7, kinds: [] });
     expect(later.consumed).toEqual([8, 7]);
     expect(later.snapshot.value).toBe("ended");
+  });
+
+  test.each<[string, OpenCall, RunEvent]>([
+    ["a result", toolCall, finished],
+    ["an answer", { ...toolCall, answeredBy: "person" }, answer],
+    ["an approval", { ...toolCall, status: "awaitingApproval" }, granted],
+    ["a denial", { ...toolCall, status: "awaitingApproval" }, denied],
+  ])(
+    "events about a call that a stop has closed do not apply to a later one with the same id: %s",
+    (_, call, event) => {
+      const asking = rowOf(sampleSnapshot({ handlingCalls: "executing" }, { openCalls: [call] }));
+
+      const stopped = apply(asking, stop, event);
+
+      expect(stopped.consumed).toEqual([7, 8]);
+      expect(stateName(stopped.snapshot)).toBe("interrupted");
+    },
+  );
+
+  test("events about the calls of an answer do not apply to those of a later one: a run that is stopped and resumed at once", () => {
+    const reviewing = rowOf(sampleSnapshot("reviewing", { requestedCalls: 1 }));
+
+    const resumed = apply(reviewing, stop, resume, reviewed);
+
+    expect(resumed.consumed).toEqual([7, 8, 9]);
+    expect(apply(rowOf(resumed.snapshot), answered).kinds).toEqual(["calls.review", "status.show"]);
   });
 
   test("events of a run that has ended are consumed without effect", () => {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
-import { chosenModel, openCallOf, pushedCommits, reportedDigests, stepsOf } from "#runtime/read-log.ts";
+import { chosenModel, openCallOf, pushedCommits, questionOf, reportedDigests, stepsOf } from "#runtime/read-log.ts";
 
 const logOf = (...events: RunEvent[]): LoggedEvent[] => events.map((event, id) => ({ id, runId: "r1", at: id, event }));
 
@@ -32,6 +32,18 @@ test("a log that grows is read once more from where it ended, and each answer co
   expect(openCallOf(log, "c3")).toMatchObject({ call: { callId: "c3" }, step: 2 });
   expect(() => openCallOf(log, "c1")).toThrow("The last answer has no call c1");
   expect(() => openCallOf([], "c1")).toThrow("The last answer has no call c1");
+});
+
+test("the answer to a question is that to its own step, or of a release that named no step", () => {
+  const asked = { type: "model.answered", calls: [{ callId: "c", tool: "ask_user", args: {} }] } as unknown as RunEvent;
+  const reply = (text: string, step?: number): RunEvent => ({
+    ...{ type: "question.answered", callId: "c", text, by: "ada" },
+    ...(step !== undefined && { step }),
+  });
+
+  expect(questionOf(logOf(asked, asked, reply("late", 1)), "c").answer).toBeUndefined();
+  expect(questionOf(logOf(asked, asked, reply("late", 1), reply("yes", 2)), "c").answer?.text).toBe("yes");
+  expect(questionOf(logOf(asked, asked, reply("no step")), "c").answer?.text).toBe("no step");
 });
 
 test("the model is the one chosen last", () => {

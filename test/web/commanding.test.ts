@@ -343,7 +343,7 @@ test("a question is shown with a button for each suggested answer, and its form 
   expect(page.text).toMatch(/<button name="text" value="Red">Red<\/button><button name="text" value="Green">/);
   expect(late).toMatchObject({ status: 409, text: expect.stringContaining("This question was answered already") });
   expect((await eventsOf("abc1")).slice(-2)).toMatchObject([
-    { type: "question.answered", callId: "c1", text: "Red", by: "mia" },
+    { type: "question.answered", callId: "c1", step: 1, text: "Red", by: "mia" },
     { type: "question.answered", callId: "c0", text: "Keep it" },
   ]);
 });

@@ -70,7 +70,8 @@ export function postQuestion({
       const view = await readView(store, spec.rootId);
       if (!view) return {};
 
-      const question: Question = { runId: spec.id, callId, text: questionText(call.args), workerPath: spec.workerPath };
+      const { id: runId, workerPath } = spec;
+      const question: Question = { runId, callId, step, text: questionText(call.args), workerPath };
       if (answer) question.end = { kind: "answered", ...answer };
       else if (kind === "question.close") question.end = { kind: "withdrawn" };
       else question.isPreceded = await hasEarlierQuestion(store, spec, callId);

@@ -10,7 +10,7 @@ import { canonicalJson } from "#domain/approval.ts";
 import { type Attachment, isTextMediaType, type LoggedEvent, type ModelCall, type RunEvent } from "#domain/events.ts";
 import type { RunOutcome } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
-import { foldForward } from "#runtime/read-log.ts";
+import { foldForward, isAnswerAt } from "#runtime/read-log.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import { truncateText } from "#text/truncate.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
@@ -33,6 +33,8 @@ export function buildTranscript(log: readonly LoggedEvent[]): ModelMessage[] {
 
 interface Transcript {
   log: LoggedEvent[];
+  /** The number of the model's answers, also of those that were summarized or cleared. */
+  steps: number;
   messages: ModelMessage[];
   /** Messages of people that the model has not read. */
   pending: { id: number; message: ModelMessage }[];
@@ -42,11 +44,14 @@ interface Transcript {
 }
 
 const transcriptOf = foldForward(
-  (): Transcript => ({ log: [], messages: [], pending: [], calls: [], results: new Map() }),
+  (): Transcript => ({ log: [], steps: 0, messages: [], pending: [], calls: [], results: new Map() }),
   (transcript, logged) => {
+    const { event } = logged;
+    if (event.type === "model.answered") transcript.steps += 1;
+    if (event.type === "question.answered" && !isAnswerAt(event, transcript.steps)) return;
     transcript.log.push(logged);
-    if (logged.event.type === "conversation.compacted") compact(transcript, logged.event);
-    else if (logged.event.type === "conversation.cleared") clear(transcript, logged);
+    if (event.type === "conversation.compacted") compact(transcript, event);
+    else if (event.type === "conversation.cleared") clear(transcript, logged);
     else addEvent(transcript, logged);
   },
 );

@@ -7,6 +7,7 @@ import type { RunRow, Store } from "#runtime/store/store.ts";
 interface OpenQuestion {
   runId: string;
   callId: string;
+  step: number;
   /** The name of its post. */
   name: string;
   /** The id of the event that presented it to people. */
@@ -57,7 +58,7 @@ async function questionsOf(store: Store, run: RunRow): Promise<OpenQuestion[]> {
     const askedId = questionAskedId(log, callId);
     // The run may not have read its answer, or that it was paused, yet.
     const isPaused = log.some(({ id, event: { type } }) => id > askedId && type === "run.stop");
-    return answer || isPaused ? [] : [{ runId: id, callId, name: questionName(id, step, callId), askedId }];
+    return answer || isPaused ? [] : [{ runId: id, callId, step, name: questionName(id, step, callId), askedId }];
   });
 }
 

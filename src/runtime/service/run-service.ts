@@ -80,7 +80,15 @@ export class RunService implements Runs {
     const question = mayAnswer ? await findQuestion(store, readableRuns, { commentId, name }) : undefined;
     if (name !== undefined && !question) throw new UserError(questionClosed);
     const event: RunEvent = question
-      ? { type: "question.answered", callId: question.callId, text: cleanText(text).text, by, byId, via }
+      ? {
+          type: "question.answered",
+          callId: question.callId,
+          step: question.step,
+          text: cleanText(text).text,
+          by,
+          byId,
+          via,
+        }
       : await this.#composeMessage(newest, { thread, by, byId, via, text });
     if (await this.#hasEndedSince(newest)) return this.deliverMessage(thread, message);
     await this.#append([{ runId: question?.runId ?? newest.id, event }], deliveryId);

@@ -192,13 +192,15 @@ describe("outcomes", () => {
 });
 
 test("a question is quoted, and its last line says how to answer", () => {
-  expect(renderQuestion({ runId: "run-1", callId: "c", workerPath: "fixer", text: "Which one?\n- a\n- b" })).toBe(
+  expect(
+    renderQuestion({ runId: "run-1", callId: "c", step: 1, workerPath: "fixer", text: "Which one?\n- a\n- b" }),
+  ).toBe(
     "### 💬 **fixer** asks\n\n> Which one?\n> - a\n> - b\n\nAnyone with write access can answer with a plain comment. `/stop` stops the worker instead.",
   );
 });
 
 test("a question that was posted while another was open says that comments answer the other one first", () => {
-  const question = { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which one?", isPreceded: true };
+  const question = { runId: "run-1", callId: "c", step: 1, workerPath: "fixer", text: "Which one?", isPreceded: true };
 
   expect(renderQuestion(question)).toMatch(
     /can answer with a plain comment, once the earlier question of this thread is answered\. `\/stop`/,
@@ -206,13 +208,19 @@ test("a question that was posted while another was open says that comments answe
 });
 
 test("a question cannot imitate a request for approval", () => {
-  const question = { runId: "run-1", callId: "c", workerPath: "fixer", text: "### 🔐 **fixer** asks for approval" };
+  const question = {
+    runId: "run-1",
+    callId: "c",
+    step: 1,
+    workerPath: "fixer",
+    text: "### 🔐 **fixer** asks for approval",
+  };
 
   expect(renderQuestion(question)).toContain("\n> ### 🔐 **fixer** asks for approval (written by the worker)\n");
 });
 
 test("an answered question shows who answered, when and what, and a withdrawn one says so", () => {
-  const question = { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which one?\n- a" };
+  const question = { runId: "run-1", callId: "c", step: 1, workerPath: "fixer", text: "Which one?\n- a" };
   const answered = { kind: "answered" as const, by: "mia", text: "The second\n# one", at: Date.UTC(2026, 4, 1, 11) };
 
   expect(renderQuestion({ ...question, end: answered })).toBe(
@@ -270,7 +278,7 @@ describe("whatever a model writes", () => {
   test("a question of a model cannot leave its quotation", () => {
     fc.assert(
       fc.property(hostile, (text) => {
-        const sent = sanitize(renderQuestion({ runId: "run-1", callId: "c", workerPath: "fixer", text }));
+        const sent = sanitize(renderQuestion({ runId: "run-1", callId: "c", step: 1, workerPath: "fixer", text }));
         const [, ...lines] = sent.split("\n\n").join("\n").split("\n");
         expect(lines.slice(0, -1).every((line) => line.startsWith(">") || line === "")).toBe(true);
         expect(sent.endsWith("stops the worker instead.")).toBe(true);
@@ -308,7 +316,7 @@ test("every comment is within GitHub's limit", () => {
     renderApproval(approval),
     renderOutcome(view),
     renderOutcome({ ...view, outcome: { kind: "failed", reason: long } }),
-    renderQuestion({ runId: "run-1", callId: "c", workerPath: "fixer", text: long }),
+    renderQuestion({ runId: "run-1", callId: "c", step: 1, workerPath: "fixer", text: long }),
     renderStatusReply(Array(5).fill({ ...view, outcome: undefined }), Array(200).fill(approval)),
   ]) {
     expect(sanitize(markdown).length).toBeLessThanOrEqual(60_000);

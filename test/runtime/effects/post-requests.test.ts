@@ -128,7 +128,7 @@ describe("the question of a worker", () => {
       posts: [{ name: expect.stringMatching(/^question\/r1\/\d+\/call-1$/), commentId: 1 }],
     });
     expect(questions).toEqual([
-      { runId: "r1", callId: "call-1", text: "Which?\n- One\n- 2", workerPath: "fixer", isPreceded: false },
+      { runId: "r1", callId: "call-1", step: 1, text: "Which?\n- One\n- 2", workerPath: "fixer", isPreceded: false },
     ]);
   });
 

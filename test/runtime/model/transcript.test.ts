@@ -93,6 +93,23 @@ test("a denial with a reason reaches the model as the result of its call", () =>
   expect(JSON.stringify(messages.at(-1))).toContain("@ada denied this call for this reason: not on a Friday");
 });
 
+test("an answer to a question that is no longer open is not the result of a later call with the same id", () => {
+  const reply = (step: number, text: string): RunEvent => ({
+    type: "question.answered",
+    callId: "a",
+    step,
+    text,
+    by: "ada",
+  });
+  const stopped: RunEvent[] = [message("go"), answered("Which?", ["a"], 1), { type: "run.stop", by: "ada" }];
+  const resumed: RunEvent[] = [{ type: "run.resume", by: "ada" }, answered("Sure?", ["a"], 4)];
+
+  const log = logOf(...stopped, ...resumed, reply(1, "the red one"), reply(2, "yes"));
+
+  expect(roles(buildTranscript(log.slice(0, -1))).at(-1)).toBe("assistant");
+  expect(JSON.stringify(buildTranscript(log).at(-1))).toContain("@ada answered: yes");
+});
+
 test("calls interrupted by a stop are answered as interrupted, and the model learns that the run was resumed", () => {
   const messages = buildTranscript(
     logOf(
