@@ -37,7 +37,7 @@ interface ObserverServices {
 export interface App {
   /** Starts to serve, and continues the runs in the store. */
   start(): Promise<void>;
-  /** Loads what the first delivery and the first run need, and logs which executors and workers cannot be used. */
+  /** Loads what the first run needs, and logs which executors and workers cannot be used. */
   prepare(): Promise<void>;
   onError: OnError;
   /** Logs the unexpected error because of which the process exits. */
@@ -116,7 +116,7 @@ export async function createApp(environment: NodeJS.ProcessEnv, logTo?: Destinat
       await bot.start();
     },
     prepare: async () => {
-      await Promise.all([bot.prepare(), executors.availabilities()]);
+      await executors.availabilities();
       for (const warning of await checkWorkersAtStart(models, catalog)) log.warn(warning);
     },
     onError,

@@ -57,8 +57,6 @@ export interface Bot {
   rateLimits(): ReturnType<RestClient["rateLimits"]>;
   /** Starts to listen. Resolves to the address, such as `http://127.0.0.1:3000`. */
   start(): Promise<string>;
-  /** Loads what the first delivery would have to wait for. */
-  prepare(): Promise<void>;
   /** Stops accepting requests, and resolves when all open ones are answered. */
   stop(): Promise<void>;
   /** Resolves when every delivery that is due has been processed. */
@@ -81,9 +79,9 @@ export function createBot({
   const threads = createThreads({ config, appId: config.app.appId, openGitHub, runs, deliveries, pages, log });
   const { services, processor } = threads;
   const redelivery = new Redelivery({ rest, ready, log, inBackground: services.inBackground });
-  const loadProbot = createProbotLoader(config, logger);
+  const probot = Promise.withResolvers<Probot>();
   const receive = createReceiveDelivery({
-    verify: async (body, signature) => (await loadProbot()).webhooks.verify(body, signature),
+    verify: async (body, signature) => (await probot.promise).webhooks.verify(body, signature),
     scope: services,
     store: deliveries,
     onStored: () => processor.notify(),
@@ -111,6 +109,8 @@ export function createBot({
     frontEnd: threads.frontEnd,
     idle: () => processor.idle(),
     start: async () => {
+      // Loading it later would block the first deliveries.
+      probot.resolve(await createProbot(config, logger));
       const address = await server.start();
       const url = `http://${address.host}:${address.port}`;
       processor.start();
@@ -120,9 +120,6 @@ export function createBot({
       }
       redelivery.start();
       return url;
-    },
-    prepare: async () => {
-      await loadProbot();
     },
     stop: async () => {
       redelivery.stop();
@@ -200,18 +197,12 @@ export function createThreads(options: ThreadsOptions): Threads {
   };
 }
 
-/** Returns a function that loads Probot, which takes longer than the rest of the start, once. */
-function createProbotLoader({ app, github }: Pick<Config, "app" | "github">, log: Logger): () => Promise<Probot> {
-  let loading: Promise<Probot> | undefined;
-  return () => {
-    loading ??= import("probot").then(async (module) => {
-      const { appId, privateKey, webhookSecret: secret } = app;
-      const probot = new module.Probot({ appId, privateKey, secret, baseUrl: github.apiUrl, log });
-      await probot.ready();
-      return probot;
-    });
-    return loading;
-  };
+async function createProbot({ app, github }: Pick<Config, "app" | "github">, log: Logger): Promise<Probot> {
+  const module = await import("probot");
+  const { appId, privateKey, webhookSecret: secret } = app;
+  const probot = new module.Probot({ appId, privateKey, secret, baseUrl: github.apiUrl, log });
+  await probot.ready();
+  return probot;
 }
 
 /** Creates a log without the secrets. */
