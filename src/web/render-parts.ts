@@ -143,12 +143,18 @@ function renderWorkers(runs: readonly RunNode[], now: number): Html {
   return html`<section class="workers" aria-labelledby="workers-title"><h2 id="workers-title">Workers</h2>${renderLevel(undefined)}</section>`;
 }
 
-function renderOutcome({ outcome, activity, state }: RunNode, { repositoryUrl }: PageContext): Html {
+function renderOutcome({ outcome, activity, state }: RunNode, context: PageContext): Html {
   // The request or question below already shows this.
   if (!outcome && (state === "awaitingApproval" || state === "awaitingAnswer")) return html``;
-  if (!outcome) return html`<p class="activity">${activity}</p>`;
+  if (!outcome)
+    return html`<p class="activity">${activity}</p>${state === "awaitingBudget" && renderRaiseForm(context)}`;
   const answer = outcome.kind === "answered" ? outcome.text.trim() : "";
-  return html`<section class="card outcome ${outcome.kind === "answered" ? "" : "failed"}" aria-label="Result"><h2>${describeOutcome(outcome)}</h2>${answer !== "" && renderMarkdownText(answer, repositoryUrl)}</section>`;
+  return html`<section class="card outcome ${outcome.kind === "answered" ? "" : "failed"}" aria-label="Result"><h2>${describeOutcome(outcome)}</h2>${answer !== "" && renderMarkdownText(answer, context.repositoryUrl)}</section>`;
+}
+
+function renderRaiseForm({ viewer, path }: PageContext): Html | undefined {
+  if (viewer.kind !== "signed-in" || !viewer.canCommand) return undefined;
+  return html`<form method="post" action="${path}/approve">${formKeyField(viewer.formKey)}<label for="raise">Raise the cost limit by (US dollars)</label><input id="raise" name="raise" inputmode="decimal" value="1" maxlength="10" required><button class="primary">Raise the limit</button></form>`;
 }
 
 function renderPlan({ tasks }: RunNode): Html {
@@ -206,12 +212,9 @@ function renderCommands({ outcome, state, pullRequest }: RunNode, { viewer, path
       }
   }
   const key = formKeyField(viewer.formKey);
-  const raise =
-    state === "awaitingBudget" &&
-    html`<form method="post" action="${path}/approve">${key}<label for="raise">Raise the cost limit by (US dollars)</label><input id="raise" name="raise" inputmode="decimal" value="1" maxlength="10" required><button class="primary">Raise the limit</button></form>`;
   const isPaused = state === "interrupted";
   const label = isPaused ? "Resume with instructions (optional)" : "Message the worker";
-  return html`${raise}${state === "retrying" && renderRetry(viewer.formKey, path)}<form method="post" action="${path}/${isPaused ? "resume" : "say"}">${key}
+  return html`${state === "retrying" && renderRetry(viewer.formKey, path)}<form method="post" action="${path}/${isPaused ? "resume" : "say"}">${key}
 <label for="text">${label}</label><textarea id="text" name="text" rows="2" maxlength="20000" ${isPaused ? "" : html`required`}></textarea>
 <button class="primary">${isPaused ? "Resume" : "Send"}</button></form>
 ${!isPaused && html`<form method="post" action="${path}/stop">${key}<button>Stop</button> <span class="small">Pauses all workers in this thread; you can resume them.</span></form>`}
