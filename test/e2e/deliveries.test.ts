@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { type Stories, startStories } from "../support/forge-stories.ts";
 import { postgresPrograms } from "../support/postgres-server.ts";
-import { newDatabase } from "../support/shared-postgres.ts";
+import { testDatabases } from "../support/shared-postgres.ts";
+
+const newDatabase = testDatabases();
 
 let forge: Stories;
 const environment = { GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: "1" };

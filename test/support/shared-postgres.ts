@@ -4,22 +4,41 @@ import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
-import { inject } from "vitest";
+import { afterAll, inject } from "vitest";
 import { postgresPrograms, startPostgresServer } from "./postgres-server.ts";
 
 /** False where PostgreSQL is not installed, and in mutation tests of areas that do not need it. */
 export const hasSharedServer = postgresPrograms !== undefined && inject("postgresFolder") !== undefined;
 
-/** Returns the address of a new, empty database. All test files share one server, which the first one starts. */
-export async function newDatabase(): Promise<string> {
-  const base = new URL(await sharedServer());
-  const name = `test_${randomUUID().replaceAll("-", "")}`;
-  const client = new pg.Client({ connectionString: base.href });
+/**
+ * Returns a function that creates an empty database and resolves to its address, for the tests of one file. All files share
+ * one server, which the first one starts. In mutation tests, which repeat a file thousands of times, its databases are dropped
+ * at its end; otherwise they are removed with the server.
+ */
+export function testDatabases(): () => Promise<string> {
+  const created: string[] = [];
+  afterAll(async () => {
+    if (created.length === 0 || !process.env.GOLEM_FORGE_MUTATION_POSTGRES) return;
+    // A mutant may have left connections open.
+    await query(created.splice(0).map((name) => `drop database ${name} with (force)`));
+  });
+  return async () => {
+    const name = `test_${randomUUID().replaceAll("-", "")}`;
+    created.push(name);
+    const address = new URL(await query([`create database ${name}`]));
+    address.pathname = `/${name}`;
+    return address.href;
+  };
+}
+
+/** Executes statements, and returns the server's address. */
+async function query(statements: readonly string[]): Promise<string> {
+  const connectionString = await sharedServer();
+  const client = new pg.Client({ connectionString });
   await client.connect();
-  await client.query(`create database ${name}`);
+  for (const statement of statements) await client.query(statement);
   await client.end();
-  base.pathname = `/${name}`;
-  return base.href;
+  return connectionString;
 }
 
 async function sharedServer(): Promise<string> {

@@ -10,7 +10,9 @@ import { changesScript, fixScript, playChanges, playFix, playReview, reviewScrip
 import { messageText, type Script } from "../support/forge-stories.ts";
 import { approvalIdIn, type Forge, startForge } from "../support/forge-world.ts";
 import { postgresPrograms, whyNoPostgres } from "../support/postgres-server.ts";
-import { newDatabase } from "../support/shared-postgres.ts";
+import { testDatabases } from "../support/shared-postgres.ts";
+
+const newDatabase = testDatabases();
 
 /** `all` tries every moment of the story, which takes minutes; otherwise a few of each kind, evenly spread. */
 const everyMoment = process.env.CRASH_SWEEP === "all";

@@ -14,7 +14,9 @@ import {
   stopPostgresServer,
   whyNoPostgres,
 } from "../support/postgres-server.ts";
-import { newDatabase } from "../support/shared-postgres.ts";
+import { testDatabases } from "../support/shared-postgres.ts";
+
+const newDatabase = testDatabases();
 
 if (!postgresPrograms) test.skip(`needs PostgreSQL: ${whyNoPostgres}`, () => undefined);
 

@@ -6,7 +6,9 @@ import { fixScript, playFix } from "../support/fix-story.ts";
 import { type Stories, startStories } from "../support/forge-stories.ts";
 import type { Replica } from "../support/forge-world.ts";
 import { postgresPrograms, whyNoPostgres } from "../support/postgres-server.ts";
-import { newDatabase } from "../support/shared-postgres.ts";
+import { testDatabases } from "../support/shared-postgres.ts";
+
+const newDatabase = testDatabases();
 
 if (!postgresPrograms) test.skip(`needs PostgreSQL: ${whyNoPostgres}`, () => undefined);
 

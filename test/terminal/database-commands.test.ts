@@ -11,7 +11,7 @@ import { openPostgresConnection } from "#runtime/store/postgres/postgres-connect
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { golem } from "#terminal/golem/golem-command.ts";
-import { hasSharedServer, newDatabase } from "../support/shared-postgres.ts";
+import { hasSharedServer, testDatabases } from "../support/shared-postgres.ts";
 import {
   said,
   sampleApproval,
@@ -22,6 +22,8 @@ import {
   sampleStep,
   sampleUsage,
 } from "../support/store-samples.ts";
+
+const newDatabase = testDatabases();
 
 let folder: string;
 let path: string;

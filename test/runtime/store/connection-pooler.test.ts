@@ -8,7 +8,9 @@ import { afterEach, describe, expect, test } from "vitest";
 import { freePort } from "#playground/github/listen.ts";
 import { openPostgresConnection } from "#runtime/store/postgres/postgres-connection.ts";
 import { postgresPrograms, runAs } from "../../support/postgres-server.ts";
-import { newDatabase } from "../../support/shared-postgres.ts";
+import { testDatabases } from "../../support/shared-postgres.ts";
+
+const newDatabase = testDatabases();
 
 const program = spawnSync("sh", ["-c", "PATH=$PATH:/usr/sbin command -v pgbouncer"]).stdout.toString().trim();
 const isInstalled = program !== "" && postgresPrograms !== undefined;

@@ -11,7 +11,9 @@ import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { readable, type Store } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { postgresPrograms } from "../../support/postgres-server.ts";
-import { newDatabase } from "../../support/shared-postgres.ts";
+import { testDatabases } from "../../support/shared-postgres.ts";
+
+const newDatabase = testDatabases();
 
 // Each was written by the app of an earlier commit: one run that opened a pull request, and one that waits for an approval.
 const fixtures = new URL("./earlier-versions/", import.meta.url);

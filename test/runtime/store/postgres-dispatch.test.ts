@@ -13,8 +13,10 @@ import {
   stopPostgresServer,
   whyNoPostgres,
 } from "../../support/postgres-server.ts";
-import { newDatabase } from "../../support/shared-postgres.ts";
+import { testDatabases } from "../../support/shared-postgres.ts";
 import { said, sampleEffect, sampleRun, sampleStep } from "../../support/store-samples.ts";
+
+const newDatabase = testDatabases();
 
 if (!postgresPrograms) test.skip(`replicas are not tested here: ${whyNoPostgres}`, () => undefined);
 

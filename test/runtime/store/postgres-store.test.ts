@@ -7,7 +7,7 @@ import { openPostgresStore } from "#runtime/store/postgres/open-postgres-store.t
 import { openPostgresConnection, type PostgresConnection } from "#runtime/store/postgres/postgres-connection.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { postgresPrograms, whyNoPostgres } from "../../support/postgres-server.ts";
-import { newDatabase } from "../../support/shared-postgres.ts";
+import { testDatabases } from "../../support/shared-postgres.ts";
 import { storeConformance } from "../../support/store-conformance.ts";
 import { storeModel } from "../../support/store-model.ts";
 import {
@@ -19,6 +19,8 @@ import {
   sampleSpec,
   sampleStep,
 } from "../../support/store-samples.ts";
+
+const newDatabase = testDatabases();
 
 if (!postgresPrograms) test.skip(`PostgreSQL is not tested here: ${whyNoPostgres}`, () => undefined);
 

@@ -6,8 +6,10 @@ import { afterAll } from "vitest";
 import { openPostgresStore } from "#runtime/store/postgres/open-postgres-store.ts";
 import { openPostgresConnection } from "#runtime/store/postgres/postgres-connection.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
-import { hasSharedServer, newDatabase } from "../../support/shared-postgres.ts";
+import { hasSharedServer, testDatabases } from "../../support/shared-postgres.ts";
 import { unreadableDataConformance } from "../../support/unreadable-data.ts";
+
+const newDatabase = testDatabases();
 
 const folder = await mkdtemp(join(tmpdir(), "golem-unreadable-"));
 afterAll(() => rm(folder, { recursive: true, force: true }));
