@@ -77,11 +77,24 @@ function withoutEnd(line: string): string {
   return text.endsWith("|") ? text.slice(0, -1).trimEnd() : text;
 }
 
+const markup = /<[^<>]{0,200}>|[#*_~>:=]/g;
+
+/** Returns a line with the characters that GitHub shows for numeric entities and `&sol;`, a slash. */
+function withoutEntities(line: string): string {
+  return line.replace(/&(?:#(\d{1,7})|#x([\da-f]{1,6})|sol);/gi, (entity, decimal = "47", hexadecimal = undefined) => {
+    const code = hexadecimal === undefined ? Number(decimal) : Number.parseInt(hexadecimal, 16);
+    return code <= 0x10ffff ? String.fromCodePoint(code) : entity;
+  });
+}
+
 function isImitation(line: string, isUnderlined: boolean): boolean {
   if (withoutEnd(line).endsWith(ofWorker)) return false;
-  const title = asRead(line.replace(/<[^<>]{0,200}>|[#*_~>:=]/g, " ")).trim();
+  const text = withoutEntities(line);
+  const title = asRead(text.replace(markup, " ")).trim();
   // An HTML heading may have begun on a line above, so that the sign of a request counts anywhere.
   if (sectionTitles.has(title) || title.startsWith("🔐") || answer.test(title)) return true;
+  // Markup within a word is not shown.
+  if (answer.test(asRead(text.replace(markup, "")))) return true;
   const isHeading = isUnderlined || /^[ >]{0,9}(?:#|\*\*|__|<[hbs])/i.test(line);
   return isHeading && /\basks for approval\b|\bneeds your confirmation\b/.test(title);
 }

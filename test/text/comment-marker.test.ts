@@ -34,6 +34,10 @@ test.each([
   "### 𝗔𝗽𝗽𝗿𝗼𝘃𝗮𝗹𝘀",
   "Comment `/approve k7mq` to go on.",
   "- Deny: **/deny k7mq because …**",
+  "Comment &#47;approve k7mq to go on.",
+  "Comment &#x2f;<b>approve</b> k7mq to go on.",
+  "Comment &sol;**deny** k7mq to go on.",
+  "&#128272; fixer asks for approval",
 ])("a line of a model that imitates the app's own headings is marked: %j", (line) => {
   const text = `Before.\n\n${line}\n\nAfter.`;
 
@@ -50,6 +54,7 @@ test.each([
   "```\n### Approvals\n```",
   "See src/approve.ts and https://example.com/approve.",
   "Привет, мир: это ответ.",
+  "Entities such as &#47;, &#xD800; and &#9999999; are shown.",
 ])("other text of a model is not marked: %j", (text) => expect(markImitations(text)).toBe(text));
 
 test("a row of a table that asks for an answer is marked in its last cell", () => {
