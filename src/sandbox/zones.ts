@@ -45,7 +45,8 @@ function zonesOf(layers: readonly [PolicyLayer, ...PolicyLayer[]]): Zones {
     layers.some((layer) => zoneAt(layer, path)?.space === "run") ? "run" : "repository";
   const sees = (path: string) => layers.every((layer) => layerSees(layer, path));
   // Every visible path is within one of these.
-  const visibleFolders = [...new Set(layers.flatMap(visibleIn))].filter(sees);
+  const folders = layers.flatMap(({ restrict, zones }) => [restrict, ...zones.map(({ path }) => path)]);
+  const visibleFolders = [...new Set(folders)].filter(sees);
   return {
     ruleFor: (path) => {
       const { isCovered: _, ...rule } = layers.map((layer) => layerRule(layer, path)).reduce(stricter);
@@ -111,11 +112,6 @@ function layerSees(layer: PolicyLayer, path: string): boolean {
   return isWithin(path, layer.restrict) || zoneAt(layer, path)?.space === "run";
 }
 
-/** Returns folders of which one contains each path that a layer sees. */
-function visibleIn({ restrict, zones }: PolicyLayer): string[] {
-  return [restrict, ...zones.filter(({ space }) => space === "run").map(({ path }) => path)];
-}
-
 // Strictest first. Without a rule the tool decides and may still ask, so `preApproved` is weaker than no rule.
 const strictness: (ApprovalDecisionType | undefined)[] = ["blocked", "ask", undefined, "preApproved"];
 
@@ -124,7 +120,7 @@ function stricter(outer: LayerRule, inner: LayerRule): LayerRule {
     const rules = [outer, inner]
       .filter(({ isCovered }) => isCovered)
       .map((rule) => strictness.indexOf(rule[operation]));
-    return rules.length > 0 ? strictness[Math.min(...rules)] : undefined;
+    return strictness[Math.min(...rules)];
   };
   return {
     zone: inner.zone || outer.zone,

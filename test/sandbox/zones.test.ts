@@ -193,26 +193,25 @@ const policy: fc.Arbitrary<SandboxPolicy> = fc.record({
 
 const places = ["", "a", "a/x", "a/b", "a/b/c", "a/b/c/d", "d", "d/e", "z"];
 
-const covers = (outer: SandboxPolicy | undefined, path: string) =>
-  outer !== undefined &&
-  (outer.restrict !== undefined ||
-    outer.readonly === true ||
-    outer.approval !== undefined ||
-    (outer.zones ?? []).some((zone) => `${path}/`.startsWith(`${zone.path}/`)));
+const covers = (outer: SandboxPolicy, path: string) =>
+  outer.restrict !== undefined ||
+  outer.readonly === true ||
+  outer.approval !== undefined ||
+  (outer.zones ?? []).some((zone) => `${path}/`.startsWith(`${zone.path}/`));
 
 test("a child's policy can only narrow what its parent's policy covers", () => {
   const rank = ["blocked", "ask", undefined, "preApproved"];
 
   fc.assert(
-    fc.property(fc.option(policy, { nil: undefined }), policy, (outer, inner) => {
-      const parent = createZones(outer);
+    fc.property(fc.array(policy, { maxLength: 2 }), policy, (above, inner) => {
+      const parent = createZones(above);
       const child = parent.narrow(inner);
       for (const place of places) {
         const [was, is] = [parent.ruleFor(place), child.ruleFor(place)];
         if (child.canSee(place)) expect(parent.canSee(place)).toBe(true);
         if (child.leadsToVisible(place)) expect(parent.leadsToVisible(place)).toBe(true);
         if (is.mode === "rw") expect(was.mode).toBe("rw");
-        if (covers(outer, place)) {
+        if (above.some((outer) => covers(outer, place))) {
           expect(rank.indexOf(is.write)).toBeLessThanOrEqual(rank.indexOf(was.write));
           expect(rank.indexOf(is.delete)).toBeLessThanOrEqual(rank.indexOf(was.delete));
         }
@@ -323,4 +322,13 @@ test("a child's zone names a path before its parent's, and each operation has th
   expect(child.ruleFor("a/b")).toEqual({ zone: "inner", mode: "ro", write: "ask", delete: "blocked" });
   expect(child.ruleFor("a/c")).toEqual({ zone: "outer", mode: "rw", write: "ask", delete: "preApproved" });
   expect(child.narrow(undefined).ruleFor("a/b")).toEqual(child.ruleFor("a/b"));
+});
+
+test("a policy between two others neither hides the rule of the first nor loses its own", () => {
+  const asks: SandboxPolicy = { approval: { write: "ask" } };
+  const consents: SandboxPolicy = { approval: { write: "preApproved" } };
+
+  expect(createZones([asks, {}, consents]).ruleFor("a").write).toBe("ask");
+  expect(createZones([{}, asks, consents]).ruleFor("a").write).toBe("ask");
+  expect(createZones([{}, {}, consents]).ruleFor("a").write).toBe("preApproved");
 });

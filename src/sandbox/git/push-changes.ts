@@ -95,7 +95,7 @@ function branchMoved(
 
 /** Applies the rules of `git check-ref-format --branch`. */
 function isBranchName(name: string): boolean {
-  const isOdd = name === "" || name === "HEAD" || name.startsWith("-") || name.length > 200;
+  const isOdd = name === "HEAD" || name.startsWith("-") || name.length > 200;
   if (isOdd || /[\p{Cc} ~^:?*[\\]|\.\.|@\{/u.test(name)) return false;
   return name.split("/").every((part) => part !== "" && !part.startsWith(".") && !/(\.|\.lock)$/.test(part));
 }
