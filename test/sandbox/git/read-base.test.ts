@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test, vi } from "vitest";
+import { UserError } from "#domain/errors.ts";
 import type { Base } from "#sandbox/git/base.ts";
 import { encodeTree, type TreeItem } from "#sandbox/git/git-objects.ts";
 import { ObjectStore } from "#sandbox/git/object-store.ts";
@@ -120,4 +121,96 @@ test("a damaged tree with a name twice is read as a whole", async () => {
   const derived = await readBase(store, commit, { from: base });
 
   expect(contentOf(derived)).toEqual(contentOf(await readBase(store, commit)));
+});
+
+const file = (name: string, mode = "100644", content = "one"): Item => ({ name: Buffer.from(name), mode, content });
+const folder = (name: string, items: Item[]): Item => ({ name: Buffer.from(name), items });
+
+/** Reads a tree as a whole, and derived from another one. */
+async function readTwice(before: Item[], after: Item[]) {
+  const store = new ObjectStore();
+  const from = await readBase(store, addCommit(store, addTree(store, before)));
+  const commit = addCommit(store, addTree(store, after));
+  return { derived: await readBase(store, commit, { from }), whole: await readBase(store, commit) };
+}
+
+test("each entry has the type, size and permission of its mode", async () => {
+  const modes = ["100644", "100664", "100755", "120000", "160000"];
+
+  const { whole } = await readTwice(
+    [],
+    modes.map((mode) => file(mode, mode)),
+  );
+
+  expect([...whole.entries].map(([, { type, size, executable }]) => [type, size, executable])).toEqual([
+    ["file", 3, false],
+    ["file", 3, false],
+    ["file", 3, true],
+    ["symlink", 3, false],
+    ["submodule", 0, false],
+  ]);
+  expect(whole.files).toEqual(["100644", "100664", "100755"]);
+});
+
+test("names that are git's own or no valid names are left out, and folders that have no others", async () => {
+  const odd = [".git", "git~1", "..", ".", "a/b"].map((name) => file(name));
+  const latin1: Item = { name: Buffer.from([0xff]), mode: "100644", content: "one" };
+
+  const { whole, derived } = await readTwice(
+    [file("a")],
+    [file("a"), latin1, ...odd, folder("x", [folder("y", [file(".git")]), folder("z", [file("b"), file(".git")])])],
+  );
+  const { whole: empty } = await readTwice([], [folder("x", [folder("y", [file(".git")])])]);
+
+  expect([...whole.entries.keys()].sort()).toEqual(["a", "x/z/b"]);
+  expect([...whole.folders].sort()).toEqual([
+    ["", ["a", "x"]],
+    ["x", ["z"]],
+    ["x/z", ["b"]],
+  ]);
+  expect([...empty.folders]).toEqual([["", []]]);
+  expect(contentOf(derived)).toEqual(contentOf(whole));
+});
+
+test.each<[string, Item[], Item[]]>([
+  ["another mode", [file("a"), file("b")], [file("a", "100755"), file("b")]],
+  ["another type", [file("a"), file("b")], [file("a", "120000"), file("b")]],
+  ["a folder in the place of a file", [file("a")], [folder("a", [file("b")])]],
+  ["a folder that is gone", [folder("a", [folder("b", [file("c")])]), file("d")], [file("d")]],
+  [
+    "a file less, where a damaged tree has its name twice",
+    [file("a"), folder("a", [file("b")])],
+    [folder("a", [file("b")])],
+  ],
+])("a derived base equals one that is read as a whole: %s", async (_, before, after) => {
+  const { derived, whole } = await readTwice(before, after);
+
+  expect(contentOf(derived)).toEqual(contentOf(whole));
+});
+
+test("a derived base knows that a new content is missing", async () => {
+  const store = new ObjectStore();
+  const from = await readBase(store, addCommit(store, addTree(store, [file("a")])));
+  const missing = { mode: "100644", name: Buffer.from("a"), oid: "1".repeat(40) };
+  const commit = addCommit(store, store.add({ type: "tree", data: encodeTree([missing]) }));
+
+  const derived = await readBase(store, commit, { from });
+
+  expect([from.contents.isLoaded, derived.contents.isLoaded]).toEqual([true, false]);
+});
+
+test("a commit or tree that was not fetched is reported", async () => {
+  const store = new ObjectStore();
+  const missing = "1".repeat(40);
+
+  await expect(readBase(store, missing)).rejects.toThrow(`The commit ${missing} is not in the pack`);
+  await expect(readBase(store, addCommit(store, missing))).rejects.toThrow("A folder of the repository is missing");
+});
+
+test("a tree that is nested too deeply is refused, also if it is derived from another one", async () => {
+  const nested = (levels: number): Item[] => (levels === 0 ? [file("a")] : [folder("a", nested(levels - 1))]);
+
+  const { derived } = await readTwice(nested(1), nested(200));
+  expect(derived.files).toHaveLength(1);
+  await expect(readTwice([], nested(201))).rejects.toThrow(UserError);
 });
