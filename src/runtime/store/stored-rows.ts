@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { Approval } from "#domain/approval.ts";
+import { UserError } from "#domain/errors.ts";
 import { type LoggedEvent, RunEvent } from "#domain/events.ts";
 import { RunOrigin, RunSpec } from "#domain/run.ts";
 import { parseVersioned, UnreadableDataError } from "#domain/stored-data.ts";
@@ -27,6 +28,23 @@ import type {
 } from "./store.ts";
 
 // The JSON that both databases store, and the rows that both select. Everything is parsed when it is read.
+
+/** Of earlier schemas, columns have other names, and the states of runs cannot be read. */
+const oldestSchema = 3;
+
+/** Throws a UserError if this release cannot read a database of this schema, by its version. That of an empty one is 0. */
+export function assertReadableSchema(database: string, version: number, newest: number): void {
+  if (version > newest) {
+    throw new UserError(
+      `The database ${database} was written by a newer version of Golem Forge (schema ${version}; this one supports up to ${newest}). Install that version again, or restore an older backup.`,
+    );
+  }
+  if (version > 0 && version < oldestSchema) {
+    throw new UserError(
+      `The database ${database} was written before the first release of Golem Forge (schema ${version}; this one supports ${oldestSchema} to ${newest}). Start with a new database.`,
+    );
+  }
+}
 
 /** The number of deliveries that one transaction removes, so that others do not wait for long. */
 export const maxRemovedDeliveries = 500;

@@ -3,15 +3,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import pg from "pg";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { applyEvents } from "#runtime/apply-events.ts";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import type { RunOrigin } from "#domain/run.ts";
+import { applyEvents, stateName } from "#runtime/apply-events.ts";
 import { openPostgresStore } from "#runtime/store/postgres/open-postgres-store.ts";
 import { openPostgresConnection } from "#runtime/store/postgres/postgres-connection.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { readable, type Store } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
+import { startForge } from "../../support/forge-world.ts";
 import { postgresPrograms } from "../../support/postgres-server.ts";
 import { testDatabases } from "../../support/shared-postgres.ts";
+import type { TestGitHub } from "../../support/test-github.ts";
 
 const newDatabase = testDatabases();
 
@@ -25,33 +28,40 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-async function openSqlite(version: string): Promise<Store> {
-  const path = join(folder, "forge.db");
-  await writeFile(path, await read(`${version}.db.gz`));
-  return openSqliteStore(path);
+/** A database in the state of the fixture. */
+interface Fixture {
+  url: string;
+  /** Migrates it. */
+  open(): Promise<Store>;
 }
 
-async function openPostgres(version: string): Promise<Store> {
+async function sqliteFixture(version: string): Promise<Fixture> {
+  const path = join(folder, "forge.db");
+  await writeFile(path, await read(`${version}.db.gz`));
+  return { url: `file:${path}`, open: () => openSqliteStore(path) };
+}
+
+async function postgresFixture(version: string): Promise<Fixture> {
   const url = await newDatabase();
   const sql = new pg.Client({ connectionString: url });
   await sql.connect();
   await sql.query((await read(`${version}.sql.gz`)).toString());
   await sql.end();
-  return openPostgresStore(await openPostgresConnection(url));
+  return { url, open: async () => openPostgresStore(await openPostgresConnection(url)) };
 }
 
-const readableVersions = [
-  ["SQLite", "schema-3", openSqlite],
-  ["SQLite", "schema-5", openSqlite],
-  ["PostgreSQL", "schema-3", openPostgres],
-  ["PostgreSQL", "schema-5", openPostgres],
+const versions = [
+  ["SQLite", "schema-3", sqliteFixture],
+  ["SQLite", "schema-5", sqliteFixture],
+  ["PostgreSQL", "schema-3", postgresFixture],
+  ["PostgreSQL", "schema-5", postgresFixture],
 ] as const;
 
-describe.each(readableVersions)("a database of an earlier version, %s %s", (kind, version, openFixture) => {
+describe.each(versions)("a database of an earlier version, %s %s", (kind, version, createFixture) => {
   test.skipIf(kind === "PostgreSQL" && !postgresPrograms)(
     "the database is migrated; its runs are shown as they were, and the waiting one continues",
     async () => {
-      const store = await openFixture(version);
+      const store = await (await createFixture(version)).open();
       const [waiting, answered] = (await store.latestRuns({ limit: 10 })).map(readable);
       const id = waiting?.id ?? "";
 
@@ -74,18 +84,39 @@ describe.each(readableVersions)("a database of an earlier version, %s %s", (kind
       await store.close();
     },
   );
+
+  test.skipIf(kind === "PostgreSQL" && !postgresPrograms)(
+    "the app starts with the database, and people continue the runs in it",
+    async () => {
+      const { url, open } = await createFixture(version);
+      const store = await open();
+      const runs = (await store.latestRuns({ limit: 10 })).map(readable);
+      await store.close();
+      const { github, botComment, start, close } = await startForge({ script: () => ({ text: "It goes on." }) });
+      onTestFinished(close);
+      for (const title of ["One", "Two", "Three"]) github.as("visitor").openIssue({ title });
+      giveIds(github, runs[0]?.spec.origin);
+      await start({ DATABASE_URL: url });
+
+      for (const { spec, snapshot } of runs.filter(({ status }) => status !== "done")) {
+        const { thread } = spec.origin;
+        if (stateName(snapshot) === "awaitingApproval") {
+          github.as("maintainer").comment(thread, "/stop");
+          await botComment(thread, /is paused/);
+        }
+        github.as("maintainer").comment(thread, "/resume and explain it.");
+        await botComment(thread, /It goes on\./);
+      }
+    },
+  );
 });
 
-test("runs of a version whose state cannot be read any longer are shown as stopped, and nothing of them is performed", async () => {
-  const store = await openSqlite("schema-2");
-
-  for (const run of await store.latestRuns({ limit: 10 })) {
-    expect(run.unreadable?.message).toMatch(/^The state of the run cannot be read: /);
-    expect(await readView(store, run.id)).toMatchObject({
-      state: "interrupted",
-      activity: expect.stringMatching(/^Paused\./),
-    });
-  }
-  expect(await store.latestRuns({ limit: 10 })).toHaveLength(2);
-  await store.close();
-});
+/** Gives the repository and the installation the ids that they had when the fixture was written. */
+function giveIds(github: TestGitHub, { repositoryId, installationId }: Partial<RunOrigin> = {}): void {
+  const [installation] = github.world.installations.values();
+  if (!installation || repositoryId === undefined || installationId === undefined) throw new Error("An id is missing.");
+  github.repository().id = repositoryId;
+  github.world.installations.clear();
+  installation.id = installationId;
+  github.world.installations.set(installationId, installation);
+}

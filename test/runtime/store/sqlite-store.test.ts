@@ -10,16 +10,7 @@ import { openMemoryConnection } from "#runtime/store/sqlite/open-database.ts";
 import { openMemoryStore, openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { GroupCommits } from "#runtime/store/sqlite/sqlite-connection.ts";
 import { storeConformance } from "../../support/store-conformance.ts";
-import {
-  said,
-  sampleApproval,
-  sampleEffect,
-  sampleRun,
-  sampleSnapshot,
-  sampleSpec,
-  sampleStep,
-  sampleUsage,
-} from "../../support/store-samples.ts";
+import { said, sampleApproval, sampleEffect, sampleRun, sampleStep, sampleUsage } from "../../support/store-samples.ts";
 
 let folder: string;
 let files = 0;
@@ -200,26 +191,17 @@ describe("the file", () => {
     await (await openSqliteStore(path)).close();
   });
 
-  test("a file of the version before repository ids were stored is migrated, and its runs are found when their repository is reported", async () => {
+  test("a file of a version before the first release is refused and not changed", async () => {
     const path = newPath();
-    await mkdir(join(path, ".."), { recursive: true });
-    const [spec, snapshot] = [sampleSpec("r1"), sampleSnapshot("idle")].map((value) => JSON.stringify(value));
-    tamper(
-      path,
-      `${sqliteMigrations[0]}; pragma user_version = 1; pragma application_id = ${0x474c4d46};
-        insert into runs (id, root_id, owner, repo, thread, requested_by, created_at, updated_at, status, snapshot)
-          values ('r1', 'r1', 'ada', 'engine', 7, 'ada', 1000, 1000, 'waiting', '${snapshot}');
-        insert into specs (run_id, spec) values ('r1', '${spec}');`,
+    await (await openSqliteStore(path)).close();
+    tamper(path, "pragma user_version = 2");
+
+    await expect(openSqliteStore(path)).rejects.toThrow(
+      "was written before the first release of Golem Forge (schema 2; this one supports 3 to",
     );
 
-    const store = await openSqliteStore(path);
-    const thread = { owner: "ada", repo: "engine", thread: 7 };
-    expect(await store.runsOfThread(thread)).toMatchObject([{ spec: sampleSpec("r1") }]);
-    const there = { repositoryId: 11, installationId: 1, ownerId: 5, owner: "ada", repo: "engine" };
-    await store.saveLocation({ ...there, at: 2_000, createdAt: 500 });
-
-    expect(await store.runsOfThread({ ...thread, repositoryId: 11 })).toMatchObject([{ spec: { id: "r1" } }]);
-    await store.close();
+    tamper(path, `pragma user_version = ${sqliteMigrations.length}`);
+    await (await openSqliteStore(path)).close();
   });
 
   test.each([

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
+import { assertReadableSchema } from "#runtime/store/stored-rows.ts";
 
 /**
  * The steps of the schema. `schema_version` counts the steps that were applied to a database. A released step is never
@@ -235,7 +236,7 @@ interface Sql {
 
 /**
  * Applies the missing migrations in a transaction. If several replicas start together, one of them migrates and the
- * others wait. Throws a UserError, and changes nothing, if a newer release or another program wrote the schema.
+ * others wait. Throws a UserError, and changes nothing, if another program wrote the schema, or a release that this one cannot read.
  */
 export async function migrate(sql: Sql, database: string): Promise<void> {
   const [encoding] = await sql.query(
@@ -250,11 +251,7 @@ export async function migrate(sql: Sql, database: string): Promise<void> {
 
   await sql.run("select pg_advisory_xact_lock(hashtext('golem_forge schema'))");
   const version = await schemaVersion(sql, database);
-  if (version > postgresMigrations.length) {
-    throw new UserError(
-      `The database ${database} was written by a newer version of Golem Forge (schema ${version}; this one supports up to ${postgresMigrations.length}). Install that version again, or restore an older backup.`,
-    );
-  }
+  assertReadableSchema(database, version, postgresMigrations.length);
   if (version === postgresMigrations.length) return;
 
   await sql.script(`create schema if not exists ${schema}`);

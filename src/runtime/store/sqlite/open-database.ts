@@ -3,6 +3,7 @@ import { mkdir, open, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { UserError } from "#domain/errors.ts";
+import { assertReadableSchema } from "#runtime/store/stored-rows.ts";
 import { sqliteMigrations } from "./migrations.ts";
 import { connectionOf, problemOf, readPragma, type SqliteConnection } from "./sqlite-connection.ts";
 
@@ -178,18 +179,14 @@ function connect(path: string, lock: { close(): void }): SqliteConnection {
   return connectionOf(database, lock, path);
 }
 
-/** Throws a UserError for a database of another program or of a newer release. Called before anything is written. */
+/** Throws a UserError for a database that another program wrote, or a release that this one cannot read. Called before anything is written. */
 export function assertOwnDatabase(database: DatabaseSync, path: string): void {
   const version = readPragma(database, "user_version");
   const owner = readPragma(database, "application_id");
   if (owner !== applicationId && (owner !== 0 || version !== 0 || hasTables(database))) {
     throw new UserError(`The database ${path} belongs to another program. Set DATABASE_URL to another file.`);
   }
-  if (version > sqliteMigrations.length) {
-    throw new UserError(
-      `The database ${path} was written by a newer version of Golem Forge (schema ${version}; this one supports up to ${sqliteMigrations.length}). Install that version again, or restore an older backup.`,
-    );
-  }
+  assertReadableSchema(path, version, sqliteMigrations.length);
 }
 
 function migrate(database: DatabaseSync): void {
