@@ -31,7 +31,8 @@ const PullRequestTrigger = z.strictObject({
 /** GitHub Actions has the same limit. */
 const minIntervalMs = 5 * 60_000;
 
-const dayMs = 24 * 60 * 60_000;
+const hourMs = 60 * 60_000;
+const dayMs = 24 * hourMs;
 /** Every pair of dates that follow each other occurs in this time, a 29 February included. */
 const leapCycleMs = (4 * 365 + 1) * dayMs;
 
@@ -53,17 +54,41 @@ function findCronProblem(cron: string): string | undefined {
     const first = opened.nextRun(new Date(-1_000));
     if (!first) return "is never due";
     let last = first;
-    for (let next = opened.nextRun(last); next && startOfDay(next) === startOfDay(last); next = opened.nextRun(last)) {
+    for (
+      let next = opened.nextRun(last);
+      next && startOfHour(next) === startOfHour(last);
+      next = opened.nextRun(last)
+    ) {
       if (next.getTime() - last.getTime() < minIntervalMs) return describeInterval(last, next);
       last = next;
     }
-    // The times are the same on each day, so only the night between two of its days is left to compare.
-    const isNightShort = first.getTime() + dayMs - last.getTime() < minIntervalMs;
-    if (isNightShort && hasConsecutiveDays(opened, first)) return describeInterval(last, first);
-    return undefined;
+    // The minutes are the same in each hour, so only the end of an hour that another one follows is left to compare.
+    const isShort = first.getTime() + hourMs - last.getTime() < minIntervalMs;
+    const hour = isShort ? findConsecutiveHour(opened, first) : undefined;
+    if (hour === undefined) return undefined;
+    const from = startOfHour(first);
+    return describeInterval(hour - hourMs + last.getTime() - from, hour + first.getTime() - from);
   } catch {
     return 'must be five fields in UTC, such as "0 6 * * 1"';
   }
+}
+
+/** Returns the start of an hour in which the expression is due, as it is in the hour before. */
+function findConsecutiveHour(cron: Cron, first: Date): number | undefined {
+  const day = startOfDay(first);
+  let hour = startOfHour(first);
+  // The hours are the same on each day, so only the night between two of its days is left to compare.
+  while (hour < day + dayMs - hourMs) {
+    const next = cron.nextRun(new Date(hour + hourMs - 1_000));
+    if (!next || startOfDay(next) !== day) return undefined;
+    if (startOfHour(next) === hour + hourMs) return startOfHour(next);
+    hour = startOfHour(next);
+  }
+  return startOfHour(first) === day && hasConsecutiveDays(cron, first) ? day + dayMs : undefined;
+}
+
+function startOfHour(date: Date): number {
+  return date.getTime() - (date.getTime() % hourMs);
 }
 
 function startOfDay(date: Date): number {
@@ -80,8 +105,8 @@ function hasConsecutiveDays(cron: Cron, first: Date): boolean {
   return false;
 }
 
-function describeInterval(...dates: [Date, Date]): string {
-  const [due, next] = dates.map((date) => date.toISOString().slice(11, 16));
+function describeInterval(...dates: [number | Date, number | Date]): string {
+  const [due, next] = dates.map((date) => new Date(date).toISOString().slice(11, 16));
   return `may be due once every five minutes at most, but this one is due at ${due} and at ${next}`;
 }
 

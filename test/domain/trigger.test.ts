@@ -1,3 +1,4 @@
+import { Cron } from "croner";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { matchesEvent, matchesPaths, nextCronTime, Triggers, TriggersOfFile } from "#domain/trigger.ts";
 
@@ -78,6 +79,8 @@ describe("schedules", () => {
     ["0,1 6 * * *", "but this one is due at 06:00 and at 06:01"],
     ["0,59 3,9,10 * * *", "but this one is due at 09:59 and at 10:00"],
     ["0,59 0,23 * * *", "but this one is due at 23:59 and at 00:00"],
+    ["0,58 */2,13 * * *", "but this one is due at 12:58 and at 13:00"],
+    ["0,58 22,23 * * *", "but this one is due at 22:58 and at 23:00"],
     ["0,59 0,23 * * 0,1", "but this one is due at 23:59 and at 00:00"],
     ["0,59 0,23 29,1 2,3 *", "but this one is due at 23:59 and at 00:00"],
   ])("%j is not valid at any time of day", (cron, message) => {
@@ -91,6 +94,15 @@ describe("schedules", () => {
     expect(Triggers.parse({ schedule: [{ cron, issue: 1, task: "Look." }] }).schedule).toHaveLength(1);
   });
 
+  test("a schedule that is due every five minutes is checked without looking at each of its times", () => {
+    const nextRun = vi.spyOn(Cron.prototype, "nextRun");
+    onTestFinished(() => nextRun.mockRestore());
+
+    TriggersOfFile.parse({ schedule: [{ cron: "*/5 * * * *", issue: 1, task: "Look." }] });
+
+    expect(nextRun.mock.calls.length).toBeLessThan(20);
+  });
+
   test.each([
     "*/5 * * * *",
     "0 6 * * 1",
@@ -99,6 +111,9 @@ describe("schedules", () => {
     "0,59 3,5 * * *",
     "0,59 0,23 * * 1",
     "0,59 0,23 29 2,3 *",
+    "0,59 1-23/2 * * *",
+    "0,59 0-22/2 * * *",
+    "59 * * * *",
   ])("%j is valid", (cron) => {
     expect(TriggersOfFile.parse({ schedule: [{ cron, issue: 1, task: "Look." }] }).schedule).toHaveLength(1);
   });
