@@ -70,8 +70,14 @@ export function wrapLines(text: string, columns: number): string {
       // A deep indentation is not repeated: it would leave no room, and fill the memory.
       const hanging = Math.max(2, ...[margin.length, column].filter((indent) => indent <= columns / 2));
       const indent = isQuoted ? `${margin}${wrapMark} ` : " ".repeat(hanging);
-      const [first, ...rest] = wrap(line, Math.max(10, columns - indent.length));
-      return [first, ...rest.map((row) => `${indent}${isQuoted ? row : row.replace(leadingBlanks, "$1")}`)].join("\n");
+      // What precedes the second column of a list is as wide as the indentation of the rows that follow.
+      const isList = column === hanging && plain === line && /^[ -~]*$/.test(line.slice(0, column));
+      const head = isList ? line.slice(0, column) : "";
+      const [first, ...rest] = wrap(line.slice(head.length), Math.max(10, columns - indent.length));
+      return [
+        `${head}${first}`,
+        ...rest.map((row) => `${indent}${isQuoted ? row : row.replace(leadingBlanks, "$1")}`),
+      ].join("\n");
     })
     .join("\n");
 }

@@ -571,3 +571,16 @@ test("a line with a deep indentation is wrapped without repeating it", () => {
   expect(rows.length).toBeLessThan(200);
   expect(Math.max(...rows.map((row) => row.length))).toBeLessThanOrEqual(80);
 });
+
+test("the second column of a list is wrapped at the width of the terminal, in its first row too", () => {
+  const option = "      --json                    print one event per line, for scripts, and ask no questions";
+
+  expect(
+    wrapLines(option, 80)
+      .split("\n")
+      .map((row) => row.trimEnd()),
+  ).toEqual([
+    "      --json                    print one event per line, for scripts, and ask",
+    "                                no questions",
+  ]);
+});
