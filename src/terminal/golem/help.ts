@@ -21,17 +21,22 @@ const runOptions = `  -m, --model provider:model    use this model instead of th
       --trace                   print every step on standard error
       --no-color                print without colors, as NO_COLOR=1 does
 
-If standard output is not a terminal, only the answer is printed there: answer=$(golem run …). Everything else is
-printed on standard error. Text that is piped in is added to the task.
+If standard output is not a terminal, only the answer is printed there:
+answer=$(golem run …). Everything else is printed on standard error. Text that
+is piped in is added to the task.
 
-Without a terminal, calls that need approval are denied unless --yes names the tool, and the changes are kept in
-a patch file. Its path is the last line on standard error.
+Without a terminal, calls that need approval are denied unless --yes names the
+tool, and the changes are kept in a patch file. Its path is the last line on
+standard error.
 
-Exit codes: 0 answered, 1 failed or stopped by a limit, 2 not started, 130 interrupted.
+Exit codes: 0 answered, 1 failed or stopped by a limit, 2 not started, 130
+interrupted.
 
-Ctrl+C interrupts the worker, and you can continue it with a message. A second Ctrl+C ends it: the changes are kept
-in a patch file, and golem resume continues the run.
-To choose a model, set GOLEM_FORGE_MODEL and its key, such as ANTHROPIC_API_KEY. Without one: npm run demo.
+Ctrl+C interrupts the worker, and you can continue it with a message. A second
+Ctrl+C ends it: the changes are kept in a patch file, and golem resume continues
+the run.
+To choose a model, set GOLEM_FORGE_MODEL and its key, such as ANTHROPIC_API_KEY.
+Without one: npm run demo.
 `;
 
 /** The commands of `golem`, in the order in which they are listed. */
