@@ -123,7 +123,7 @@ function unknownToolset(worker: string, name: string, known: readonly Toolset[])
     known.flatMap((toolset) => [toolset.name, ...(toolset.aliases ?? [])]),
   );
   const names = known.map((toolset) => toolset.name).join(", ") || "none";
-  const hint = near ? `, did you mean ${near}?` : ".";
+  const hint = near ? `. Did you mean ${near}?` : ".";
   return `The worker ${worker} names the toolset ${name}, which does not exist${hint} Available toolsets: ${names}.`;
 }
 

@@ -742,7 +742,7 @@ describe("runs that cannot start", () => {
     const files = { ".github/workers/odd.worker": "---\nname: odd\ntoolsets: { filesytem: {} }\n---\nHi" };
     const { runs } = await world({ script: turns(), github: { files } });
 
-    await expect(runs.startRun({ origin, worker: "odd", text: "x" })).rejects.toThrow("did you mean filesystem");
+    await expect(runs.startRun({ origin, worker: "odd", text: "x" })).rejects.toThrow("Did you mean filesystem");
   });
 });
 

@@ -80,7 +80,7 @@ test("the error for a missing branch suggests a similar name", async () => {
   const repository = await world.repositoryWith({ a: "1" });
 
   await expect(world.open(repository, { at: { branch: "mian" } })).rejects.toThrow(
-    /^Branch mian not found in octo\/demo-\d+, did you mean main\.$/,
+    /^Branch mian not found in octo\/demo-\d+\. Did you mean main\?$/,
   );
 });
 

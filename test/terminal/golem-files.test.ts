@@ -62,7 +62,7 @@ test.each([
   [
     "an unknown toolset",
     worker("a", "toolsets:\n  gti: {}\n"),
-    "a.worker:4:3: The worker a names the toolset gti, which does not exist, did you mean git?",
+    "a.worker:4:3: The worker a names the toolset gti, which does not exist. Did you mean git?",
   ],
   [
     "a toolset's setting",

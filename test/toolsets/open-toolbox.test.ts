@@ -58,7 +58,7 @@ describe("opening a toolbox", () => {
     [
       "an unknown toolset",
       { filesytem: {} },
-      "names the toolset filesytem, which does not exist, did you mean filesystem? Available toolsets: filesystem, git.",
+      "names the toolset filesytem, which does not exist. Did you mean filesystem? Available toolsets: filesystem, git.",
     ],
     [
       "a toolset that is like no other",

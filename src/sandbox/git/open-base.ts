@@ -183,7 +183,7 @@ async function missingBranchError(remote: Remote, branch: string | undefined): P
   }
   if (branch === undefined) return new UserError(`The default branch of ${remote.name} does not exist.`);
   const near = closestMatch(branch, branches);
-  return new UserError(`Branch ${branch} not found in ${remote.name}${near ? `, did you mean ${near}` : ""}.`);
+  return new UserError(`Branch ${branch} not found in ${remote.name}${near ? `. Did you mean ${near}?` : "."}`);
 }
 
 /**
