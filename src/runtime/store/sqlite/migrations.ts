@@ -211,6 +211,6 @@ export const sqliteMigrations: readonly string[] = [
   "alter table posts add column shown text",
   // Runs with unseen events are found by their inboxes, which are almost empty.
   "drop index runs_unseen",
-  // Only a start reads all effects that are due, and each step of a run would change this index.
+  // Only a start and the sweep every 30 seconds read all effects that are due, and each step of a run would change this index.
   "drop index effects_due",
 ];
