@@ -147,14 +147,23 @@ describe("sign-in fails", () => {
   });
 });
 
-test.each(["https://evil.example/", "//evil.example", "/runs/abc1", "/runs/abc1/x?y", "", "/\\evil.example"])(
-  "sign-in redirects only to pages of ours, not to %j",
-  async (to) => {
-    const { get } = await world();
+const run = `/runs/octo/${"a".repeat(32)}`;
 
-    expect((await get(`/runs/-/sign-in?to=${encodeURIComponent(to)}`)).status).toBe(404);
-  },
-);
+test.each([
+  ...["https://evil.example/", "//evil.example", "/runs/abc1", "/runs/abc1/x?y", "", "/\\evil.example"],
+  ...[
+    "https://evil.example/runs",
+    `//evil.example${run}`,
+    `${run}/`,
+    `${run}a`,
+    "/runs.evil.example",
+    "/costs@evil.example",
+  ],
+])("sign-in redirects only to pages of ours, not to %j", async (to) => {
+  const { get } = await world();
+
+  expect((await get(`/runs/-/sign-in?to=${encodeURIComponent(to)}`)).status).toBe(404);
+});
 
 test("signing out ends the session and links back to the run, and to no other site", async () => {
   const { startRun, get, url, signedIn, pathOf, store } = await world();
@@ -180,6 +189,21 @@ test("signing out ends the session and links back to the run, and to no other si
   expect(await onReplica()).toContain("Sign in with GitHub");
   const other = await signOut("https://evil.example/", signedIn("tom"));
   expect([other.status, (await other.text()).includes("evil.example")]).toEqual([200, false]);
+});
+
+test.each([
+  [200, { "sec-fetch-site": "same-origin" }],
+  [200, { origin: "null", "sec-fetch-site": "same-origin" }],
+  [403, { origin: "null" }],
+  [403, { origin: "null", "sec-fetch-site": "cross-site" }],
+  [403, { "sec-fetch-site": "cross-site" }],
+  [200, { "content-type": "Application/x-www-form-urlencoded" }],
+  [415, { "content-type": "text/plain; application/x-www-form-urlencoded" }],
+  [415, { "content-type": "application/x-www-form-urlencoded-not" }],
+])("the answer is %d to a form with the headers %j", async (status, headers) => {
+  const { post } = await world();
+
+  expect((await post("/runs/-/sign-out", { as: "mia", headers })).status).toBe(status);
 });
 
 test("a session that ends while another request looks it up does not count again", async () => {
