@@ -61,11 +61,13 @@ const areas: Record<string, Area> = {
       "src/bot/deliveries/{incoming-comment,handle-comment,handler}.ts",
       "src/bot/commands/{execute-command,thread-command}.ts",
       "src/bot/github/{accounts,read-responses,conversation}.ts",
+      "src/web/{sessions,sign-in}.ts",
     ],
     tests: [
       "test/bot/commands/thread-command.test.ts",
       "test/bot/deliveries/{handle-comment,handle-access,handle-review,incoming-comment,process-deliveries,receive-delivery}.test.ts",
       "test/bot/github/{conversation,open-github}.test.ts",
+      "test/web/{commanding,sign-in}.test.ts",
     ],
   },
   redaction: {
@@ -73,9 +75,9 @@ const areas: Record<string, Area> = {
     tests: ["test/text/{redact,sanitize,untrusted,visible-text}.test.ts"],
   },
   sandbox: {
-    code: ["src/sandbox/{git/push-changes,merge/*,zones}.ts"],
+    code: ["src/sandbox/{git/push-changes,git/read-base,merge/*,zones}.ts"],
     tests: [
-      "test/sandbox/{git/git-sandbox,git/push,git/push-changes,merge/find-renames,merge/merge-branch,merge/merge-file,zones,workspace,paths}.test.ts",
+      "test/sandbox/{git/git-sandbox,git/push,git/push-changes,git/read-base,merge/find-renames,merge/merge-branch,merge/merge-file,zones,workspace,paths}.test.ts",
     ],
   },
   store: {

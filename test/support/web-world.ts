@@ -18,6 +18,8 @@ import { createRedactor } from "#text/redact.ts";
 import { loadRunPages } from "#web/load-run-pages.ts";
 import { createRunLinks, deriveKey } from "#web/run-links.ts";
 import { createSealedCookies, createSessions, sessionCookie } from "#web/sessions.ts";
+// The pages load it in a test, and mutants of its constants would be tested with that one only.
+import "#web/sign-in.ts";
 import { accountId, type FakeGitHubOptions, fakeGitHub } from "./fake-github.ts";
 import { sampleApproval, sampleSpec } from "./store-samples.ts";
 
