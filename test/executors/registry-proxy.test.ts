@@ -1,6 +1,13 @@
-import { createServer } from "node:net";
-import { afterAll, describe, expect, test } from "vitest";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { createOsExecutor } from "#executors/os/os-executor.ts";
+import { startRegistryProxy } from "#executors/os/registry-proxy.ts";
+import type { ResolvedAddress } from "#executors/public-address.ts";
 import { workspaceTree } from "#toolsets/run-command.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 
@@ -81,4 +88,37 @@ describe.skipIf(!available)("command with network", () => {
     await expect(running).rejects.toMatchObject({ code: "INTERRUPTED" });
     await session.close();
   });
+});
+
+test("no tunnel is opened once the proxy is closed, and a host that is still looked up does not keep it from closing", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "golem-proxy-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const asked = Promise.withResolvers<void>();
+  const found = Promise.withResolvers<ResolvedAddress[]>();
+  const socket = join(folder, "proxy.sock");
+  const resolve = () => {
+    asked.resolve();
+    return found.promise;
+  };
+  const proxy = await startRegistryProxy({ socket, allowed: ["registry.example"], privateHosts: [], resolve });
+  const client = connect(socket);
+  client.write("CONNECT registry.example:443 HTTP/1.1\r\nHost: x\r\n\r\n");
+  await asked.promise;
+  const opened: Socket[] = [];
+  const note = (message: unknown) => {
+    const { socket } = message as { socket: Socket };
+    opened.push(socket);
+    // It must not reach the network.
+    socket.destroy();
+  };
+  subscribe("net.client.socket", note);
+  onTestFinished(() => void unsubscribe("net.client.socket", note));
+
+  client.destroy();
+  await once(client, "close");
+  await proxy.close();
+  found.resolve([{ address: "11.0.0.1", family: 4 }]);
+  await new Promise(setImmediate);
+
+  expect(opened).toEqual([]);
 });

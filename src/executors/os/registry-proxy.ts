@@ -1,8 +1,9 @@
 import { chmodSync } from "node:fs";
 import { createServer } from "node:http";
 import { connect } from "node:net";
+import type { Duplex } from "node:stream";
 import { messageOf } from "#domain/errors.ts";
-import { publicAddresses } from "#executors/public-address.ts";
+import { publicAddresses, type Resolve } from "#executors/public-address.ts";
 import { guestProxy } from "./bubblewrap.ts";
 
 export interface RegistryProxyOptions {
@@ -12,6 +13,8 @@ export interface RegistryProxyOptions {
   allowed: readonly string[];
   /** The allowed hosts that may have a private address, such as a company's own registry. */
   privateHosts: readonly string[];
+  /** Default: the system's. */
+  resolve?: Resolve;
 }
 
 export interface RegistryProxy {
@@ -28,17 +31,22 @@ export async function startRegistryProxy({
   socket,
   allowed,
   privateHosts,
+  resolve,
 }: RegistryProxyOptions): Promise<RegistryProxy> {
   const refused = new Map<string, string>();
   const hosts = new Set(allowed.map((host) => (host.includes(":") ? host : `${host}:443`).toLowerCase()));
   const own = new Set(privateHosts.map((host) => (host.includes(":") ? host : `${host}:443`).toLowerCase()));
   const server = createServer((_, response) => response.writeHead(403).end("Only tunnels to the registry."));
   server.maxConnections = maxConnections;
+  // The server does not close tunnels, and one that waits for its host does not notice that its client has closed.
+  const clients = new Set<Duplex>();
 
   server.on("connect", async (request, client, head) => {
     const target = (request.url ?? "").toLowerCase();
     const [host = "", port = ""] = target.split(":");
+    clients.add(client);
     client.on("error", () => client.destroy());
+    client.on("close", () => clients.delete(client));
     // Package managers retry for minutes after any other status.
     const refuse = (reason: string) => {
       if (refused.size < maxRefused) refused.set(target.slice(0, 200), reason);
@@ -46,7 +54,8 @@ export async function startRegistryProxy({
     };
     if (!hosts.has(target)) return refuse("It is not one of the hosts that this command may reach.");
     try {
-      const address = own.has(target) ? host : (await publicAddresses(host))[0]?.address;
+      const address = own.has(target) ? host : (await publicAddresses(host, resolve))[0]?.address;
+      if (client.destroyed) return;
       const upstream = connect({ host: address, port: Number(port) }, () => {
         client.write("HTTP/1.1 200 Connection established\r\n\r\n");
         upstream.write(head);
@@ -73,6 +82,7 @@ export async function startRegistryProxy({
     close: () =>
       new Promise((resolve) => {
         server.closeAllConnections();
+        for (const client of clients) client.destroy();
         server.close(() => resolve());
       }),
   };
