@@ -143,7 +143,7 @@ function samplePush(commits: number) {
 }
 
 test("bounds the memory of large bodies that arrive at once, and asks for the rest to be delivered again", async () => {
-  const port = await start();
+  const port = await start({ timeouts: { headersMs: 120_000, requestMs: 120_000 } });
   const body = Buffer.alloc(24 * 1024 * 1024, " ");
 
   /** Sends a body without its last byte, so that the server keeps it. */
