@@ -8,7 +8,7 @@ import { assertReadableSchema } from "#runtime/store/stored-rows.ts";
  *
  * `json` rather than `jsonb`, which changes the text it stores and refuses \\u0000.
  */
-export const postgresMigrations: readonly string[] = [
+const postgresMigrations: readonly string[] = [
   `
   create table deliveries (
     guid text not null,
