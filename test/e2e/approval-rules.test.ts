@@ -79,7 +79,10 @@ test("two other people approve; the commit, the pull request and the ledger say 
     const trailers = `Golem-Forge-Run: ${run}\nRequested-By: maintainer <1+maintainer@users.noreply.github.com>`;
     const message = `Count every item twice\n\n${trailers}`;
     await github.push({ branch, message, author: "contributor", at: new Date(), files: { "src/total.js": "2" } });
-    expect(await runAudit(forge, [`origin/${branch}`])).toMatchObject({ code: 1, text: expect.stringContaining(reason) });
+    expect(await runAudit(forge, [`origin/${branch}`])).toMatchObject({
+      code: 1,
+      text: expect.stringContaining(reason),
+    });
   }
 });
 
