@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
-import { basename, dirname, isAbsolute, join, relative, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
+import { isInside } from "#sandbox/checkout/is-inside.ts";
 import { parseJson } from "#text/json-values.ts";
 import { invalidFile, readYaml } from "#text/read-yaml.ts";
 
@@ -152,7 +153,7 @@ function readTask(folder: string, { isTrusted }: TaskOptions): EvalTask {
   }
   const hidden = join(folder, "checks");
   const patch = join(folder, review?.patch ?? "");
-  const outside = [isUrl ? folder : path, hidden, patch].find((one) => !isWithin(folder, one));
+  const outside = [isUrl ? folder : path, hidden, patch].find((one) => !staysInside(one, folder));
   if (outside !== undefined && !isTrusted) {
     throw new UserError(`${file} uses ${outside}, which is outside of its folder. Review it, then add --trust-tools.`);
   }
@@ -176,9 +177,8 @@ function readTask(folder: string, { isTrusted }: TaskOptions): EvalTask {
 const remote = /^(?:(?:https?|ssh|git):\/\/|[^/:]+:(?!:|\/\/))/i;
 
 /** True for a path that leads out of a folder neither by itself nor by a link. */
-function isWithin(folder: string, path: string): boolean {
-  const real = existsSync(path) ? relative(realpathSync(folder), realpathSync(path)) : relative(folder, path);
-  return real !== ".." && !real.startsWith("../") && !isAbsolute(real);
+function staysInside(path: string, folder: string): boolean {
+  return existsSync(path) ? isInside(realpathSync(path), realpathSync(folder)) : isInside(path, folder);
 }
 
 /** A list of tests, which the data sets hold as JSON text. */

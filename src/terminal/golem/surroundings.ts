@@ -6,6 +6,7 @@ import { parseRepositorySettings, type RepositorySettings, settingsPath } from "
 import { UserError } from "#domain/errors.ts";
 import { findProgram, isProgramFolder, openProgram, type Program } from "#embed/program.ts";
 import { findWorker, listKnownWorkers, readWorker } from "#embed/read-worker.ts";
+import { isInside } from "#sandbox/checkout/is-inside.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import type { CommandContext } from "./command-context.ts";
 import { checkoutFiles, type LocalWorkers, openLocalWorkers } from "./local-workers.ts";
@@ -98,7 +99,7 @@ function rootOf({ folder, config }: Program): string {
   const root = resolve(folder, config.sandbox.root);
   let existing = root;
   while (!existsSync(existing)) existing = dirname(existing);
-  if (existing !== root && relative(realpathSync(folder), realpathSync(existing)).startsWith("..")) {
+  if (existing !== root && !isInside(realpathSync(existing), realpathSync(folder))) {
     throw new UserError(
       `${root}, which the program names as sandbox.root, does not exist. Create it, or choose another.`,
     );

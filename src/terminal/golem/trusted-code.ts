@@ -1,6 +1,7 @@
 import { realpathSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import type { Program } from "#embed/program.ts";
+import { isInside } from "#sandbox/checkout/is-inside.ts";
 import { resolveToolsets } from "#toolsets/open-toolbox.ts";
 import { callableBy } from "#toolsets/workers/workers-toolset.ts";
 import type { LocalWorker, LocalWorkers } from "./local-workers.ts";
@@ -42,7 +43,7 @@ export async function findCodeToTrust(
 
 /** Returns what the configuration of a program gives its workers access to. */
 function reachOf({ folder, config }: Program, root: string, workers: readonly LocalWorker[]): string[] {
-  const isOutside = relative(realpathSync(folder), root).startsWith("..");
+  const isOutside = !isInside(root, realpathSync(folder));
   const fetches = config.approval.mode === "approve_all" && workers.some(({ worker }) => "web" in worker.toolsets);
   return [
     ...(isOutside ? [`the files in ${root}, outside of its folder`] : []),

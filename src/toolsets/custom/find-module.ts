@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import { mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, dirname, extname, isAbsolute, join, posix, relative, resolve } from "node:path";
+import { basename, dirname, extname, isAbsolute, join, posix, resolve } from "node:path";
 import { UserError } from "#domain/errors.ts";
+import { isInside } from "#sandbox/checkout/is-inside.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { ToolModule } from "./tool-process.ts";
@@ -39,10 +40,10 @@ export function findModule(module: string, services: ModuleServices): Promise<Fo
 async function fromFolder(module: string, workerFolder: string, programFolder: string): Promise<FoundModule> {
   const [folder, root] = await Promise.all([realpath(workerFolder), realpath(programFolder)]);
   const places = [...new Set([resolve(folder, module), resolve(root, module)])];
-  const inside = places.filter((place) => isWithin(place, root));
+  const inside = places.filter((place) => isBelow(place, root));
   const found = await Promise.all(inside.map((place) => realpath(place).catch(() => undefined)));
   const path = found.find((one) => one !== undefined);
-  if (inside.length === 0 || isAbsolute(module) || (path !== undefined && !isWithin(path, root))) {
+  if (inside.length === 0 || isAbsolute(module) || (path !== undefined && !isBelow(path, root))) {
     throw new UserError(`module: ${module} is outside the folder of the worker. Move it there.`);
   }
   if (path === undefined) throw new UserError(await missingModule(module, folder));
@@ -54,9 +55,8 @@ export async function readableAround(path: string): Promise<string[]> {
   return [...new Set([path, ...(await codeFiles(dirname(path)))])];
 }
 
-function isWithin(path: string, root: string): boolean {
-  const steps = relative(root, path);
-  return steps !== "" && !steps.startsWith("..") && !isAbsolute(steps);
+function isBelow(path: string, root: string): boolean {
+  return path !== root && isInside(path, root);
 }
 
 async function missingModule(module: string, root: string): Promise<string> {
