@@ -85,6 +85,9 @@ const machineSetup = setup({
   },
 });
 
+/** The transition of an event that changes nothing, but must not stay in the inbox. */
+const consumed = { guard: "isNotEnded", actions: { type: "update", params: {} } } as const;
+
 /**
  * The life of one run. Pure: it requests effects and timers, and the runtime performs them. Every run reaches `ended`,
  * with an outcome. The tag `busy` marks the states whose time counts towards the worker's limit of minutes.
@@ -118,7 +121,7 @@ export const workerMachine = machineSetup.createMachine({
       { guard: "isPullRequestClosed", actions: { type: "update", params: countUnread } },
     ],
     // Consumed without a transition: the model reads it in the transcript of its next call.
-    "tool.invoked": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "tool.invoked": consumed,
     "pull_request.reviewed": [
       { guard: "isNotEnded", actions: { type: "update", params: countUnread } },
       {
@@ -126,18 +129,18 @@ export const workerMachine = machineSetup.createMachine({
         actions: { type: "update", params: countUnread },
       },
     ],
-    "guidance.read": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "guidance.read": consumed,
     "conversation.compacted": {
       guard: "isNotEnded",
       actions: { type: "update", params: ({ context, event }) => addUsage(context, event) },
     },
     // Consumed if nothing waits for them, such as after a stop: left in the inbox, they would answer later calls with the same ids,
     // which a provider may repeat.
-    "calls.reviewed": { guard: "isNotEnded", actions: { type: "update", params: {} } },
-    "approval.granted": { guard: "isNotEnded", actions: { type: "update", params: {} } },
-    "approval.denied": { guard: "isNotEnded", actions: { type: "update", params: {} } },
-    "approval.expired": { guard: "isNotEnded", actions: { type: "update", params: {} } },
-    "question.answered": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "calls.reviewed": consumed,
+    "approval.granted": consumed,
+    "approval.denied": consumed,
+    "approval.expired": consumed,
+    "question.answered": consumed,
     "tool.finished": {
       guard: "isNotEnded",
       actions: { type: "update", params: ({ event }) => linkPullRequest(event) },
@@ -155,7 +158,7 @@ export const workerMachine = machineSetup.createMachine({
           params: ({ context }) => ({ ...countUnread({ context }), ...countRepair({ context }) }),
         },
       },
-      { guard: "isNotEnded", actions: { type: "update", params: {} } },
+      consumed,
     ],
     "pull_request.closed": {
       guard: "isNotEnded",
@@ -183,10 +186,10 @@ export const workerMachine = machineSetup.createMachine({
         target: ".idle",
         actions: { type: "update", params: { outcome: undefined, isPullRequestClosed: false } },
       },
-      { guard: "isNotEnded", actions: { type: "update", params: {} } },
+      consumed,
     ],
-    "model.changed": { guard: "isNotEnded", actions: { type: "update", params: {} } },
-    "conversation.cleared": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "model.changed": consumed,
+    "conversation.cleared": consumed,
     "cost_limit.raised": {
       guard: "isNotEnded",
       actions: {
@@ -195,8 +198,8 @@ export const workerMachine = machineSetup.createMachine({
       },
     },
     // Consumed in a state that has nothing to resume or retry: left in the inbox, they would take effect much later.
-    "run.resume": { guard: "isNotEnded", actions: { type: "update", params: {} } },
-    "retry.requested": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "run.resume": consumed,
+    "retry.requested": consumed,
     "run.stop": [
       { guard: "isNotEnded", target: ".interrupted" },
       // The run would continue when its pull request is reopened.
