@@ -144,3 +144,8 @@ export class BlockedError extends ToolError {
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
+
+/** Returns the message of an error as a part of a sentence, without its period. */
+export function reasonOf(error: unknown): string {
+  return messageOf(error).replace(/\.$/, "");
+}

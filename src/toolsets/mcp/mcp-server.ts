@@ -4,7 +4,7 @@ import type { CallToolResult } from "@ai-sdk/mcp";
 import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { canonicalJson } from "#domain/approval.ts";
-import { messageOf, ToolError } from "#domain/errors.ts";
+import { messageOf, reasonOf, ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { parseJson } from "#text/json-values.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
@@ -145,7 +145,7 @@ function describeServerError(error: unknown): string {
   for (let depth = 0; depth < 5 && !(reason instanceof ProgramEndedError); depth += 1) {
     if (reason instanceof Error && reason.cause instanceof Error) reason = reason.cause;
   }
-  return reason instanceof ProgramEndedError ? reason.message : quoted(messageOf(reason).replace(/\.$/, ""));
+  return reason instanceof ProgramEndedError ? reason.message : quoted(reasonOf(reason));
 }
 
 /** The maximum of all tools that a server lists over time, under any names: some full lists. */

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
 import { z } from "zod";
-import { DatabaseError, messageOf, UserError } from "#domain/errors.ts";
+import { DatabaseError, reasonOf, UserError } from "#domain/errors.ts";
 import { migrate, schema } from "./migrations.ts";
 
 /** One connection. Statements run in the order of their calls; those of one event loop turn share a round trip. */
@@ -306,5 +306,5 @@ function errorCodeOf(error: unknown): string {
 function describeConnectionError(error: unknown): string {
   // Each address of the host failed for a different reason.
   if (error instanceof AggregateError) return error.errors.map(describeConnectionError).join(", ");
-  return messageOf(error).replace(/\.$/, "");
+  return reasonOf(error);
 }

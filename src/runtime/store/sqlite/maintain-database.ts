@@ -1,7 +1,7 @@
 import { link, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { messageOf, UserError } from "#domain/errors.ts";
+import { reasonOf, UserError } from "#domain/errors.ts";
 import { assertOwnDatabase, lockDatabase, openSqliteConnection } from "./open-database.ts";
 
 /** Writes a complete, compact copy of a database to a new file, even while another process uses the database. */
@@ -12,14 +12,14 @@ export async function backUpDatabase(path: string, file: string): Promise<void> 
     await (await open(file, "wx", 0o600)).close();
   } catch (error) {
     source.close();
-    throw new UserError(`The backup ${file} cannot be created: ${explain(error)}.`, { cause: error });
+    throw new UserError(`The backup ${file} cannot be created: ${reasonOf(error)}.`, { cause: error });
   }
   try {
     source.prepare("vacuum into ?").run(file);
     await syncToDisk(file);
   } catch (error) {
     await rm(file, { force: true });
-    throw new UserError(`The backup ${file} could not be written: ${explain(error)}.`, { cause: error });
+    throw new UserError(`The backup ${file} could not be written: ${reasonOf(error)}.`, { cause: error });
   } finally {
     source.close();
   }
@@ -68,7 +68,7 @@ export function checkDatabase(path: string): string | undefined {
     const missing = orphans.length > 0 ? [`${orphans.length} rows refer to rows that do not exist`] : [];
     return [...found, ...missing].join("; ") || undefined;
   } catch (error) {
-    return explain(error);
+    return reasonOf(error);
   } finally {
     database.close();
   }
@@ -95,7 +95,7 @@ function openReadOnly(path: string): DatabaseSync {
   } catch (error) {
     database?.close();
     if (error instanceof UserError) throw error;
-    throw new UserError(`The database ${path} cannot be read: ${explain(error)}.`, { cause: error });
+    throw new UserError(`The database ${path} cannot be read: ${reasonOf(error)}.`, { cause: error });
   }
 }
 
@@ -123,8 +123,4 @@ async function exists(path: string): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-function explain(error: unknown): string {
-  return messageOf(error).replace(/\.$/, "");
 }
