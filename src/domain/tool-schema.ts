@@ -132,8 +132,10 @@ export function serverSchema(json: JSONSchema7): FlexibleSchema<unknown> {
         schema ??= zodFrom(json as JsonSchema);
         return schema.safeParse(value);
       }, maxCheckMs);
-      if (!result) schema = z.unknown();
-      if (!result) return { success: true, value };
+      if (!result) {
+        schema = z.unknown();
+        return { success: true, value };
+      }
       return result.success ? { success: true, value: result.data } : { success: false, error: result.error };
     },
   });

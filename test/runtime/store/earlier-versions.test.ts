@@ -92,7 +92,7 @@ describe.each(versions)("a database of an earlier version, %s %s", (kind, versio
       const store = await open();
       const runs = (await store.latestRuns({ limit: 10 })).map(readable);
       await store.close();
-      const { github, botComment, start, close } = await startForge({ script: () => ({ text: "It goes on." }) });
+      const { github, botComment, start, close } = await startForge({ script: () => ({ text: "Continued." }) });
       onTestFinished(close);
       for (const title of ["One", "Two", "Three"]) github.as("visitor").openIssue({ title });
       giveIds(github, runs[0]?.spec.origin);
@@ -105,7 +105,7 @@ describe.each(versions)("a database of an earlier version, %s %s", (kind, versio
           await botComment(thread, /is paused/);
         }
         github.as("maintainer").comment(thread, "/resume and explain it.");
-        await botComment(thread, /It goes on\./);
+        await botComment(thread, /Continued\./);
       }
     },
   );
