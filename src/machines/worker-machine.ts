@@ -88,6 +88,12 @@ const machineSetup = setup({
 /** The transition of an event that changes nothing, but must not stay in the inbox. */
 const consumed = { guard: "isNotEnded", actions: { type: "update", params: {} } } as const;
 
+/** The transition of an event after which a run that has ended with its pull request does not continue when that is reopened. */
+const staysEnded = {
+  guard: "isPullRequestClosed",
+  actions: { type: "update", params: { isPullRequestClosed: false, wasPaused: false } },
+} as const;
+
 /**
  * The life of one run. Pure: it requests effects and timers, and the runtime performs them. Every run reaches `ended`,
  * with an outcome. The tag `busy` marks the states whose time counts towards the worker's limit of minutes.
@@ -205,16 +211,18 @@ export const workerMachine = machineSetup.createMachine({
       // The run would continue when its pull request is reopened.
       { guard: "isPullRequestClosed", actions: { type: "update", params: { wasPaused: true } } },
     ],
-    "run.cancel": {
-      guard: "isNotEnded",
-      target: ".ended",
-      actions: { type: "update", params: ({ event }) => ({ outcome: { kind: "cancelled", by: event.by } }) },
-    },
-    "run.exit": {
-      guard: "isNotEnded",
-      target: ".ended",
-      actions: { type: "update", params: { outcome: { kind: "answered" } } },
-    },
+    "run.cancel": [
+      {
+        guard: "isNotEnded",
+        target: ".ended",
+        actions: { type: "update", params: ({ event }) => ({ outcome: { kind: "cancelled", by: event.by } }) },
+      },
+      staysEnded,
+    ],
+    "run.exit": [
+      { guard: "isNotEnded", target: ".ended", actions: { type: "update", params: { outcome: { kind: "answered" } } } },
+      staysEnded,
+    ],
     "timer.due": {
       guard: { type: "isDueTimer", params: ({ event }) => ({ due: event.timer, timer: "deadline" }) },
       target: ".ended",

@@ -206,10 +206,16 @@ export interface Runs {
   requestStop(thread: ThreadRef, request: RunRequest & { reason?: string }): Promise<number[]>;
   /** Resumes the thread's paused runs, with a message if there is one. Returns the ids of the runs. */
   requestResume(thread: ThreadRef, request: RunRequest & { text?: string }): Promise<string[]>;
-  /** Ends the thread's live runs for good. Returns the ids of the runs. */
-  requestCancel(thread: ThreadRef, request: RunRequest): Promise<string[]>;
-  /** Ends the thread's newest live run, with its work so far as its result. */
-  requestExit(thread: ThreadRef, request: RunRequest): Promise<void>;
+  /**
+   * Ends the thread's live runs for good, and those that have ended with their pull requests: they do not continue when these are
+   * reopened. Returns these pull requests.
+   */
+  requestCancel(thread: ThreadRef, request: RunRequest): Promise<number[]>;
+  /**
+   * Ends the thread's newest live run, with its work so far as its result. Without a live run, the newest that has ended with its
+   * pull request does not continue when that is reopened. Returns this pull request.
+   */
+  requestExit(thread: ThreadRef, request: RunRequest): Promise<number[]>;
   /** Retries the failed model call of the newest run, or its task if it has ended. Throws if nothing failed. */
   requestRetry(thread: ThreadRef, request: RunRequest & Pick<StartRequest, "origin" | "seen">): Promise<void>;
   /** Drops the conversation of the thread's newest live run, but not its files. Throws while the run is working. */

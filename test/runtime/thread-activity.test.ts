@@ -119,3 +119,21 @@ test.each(["pull", "issue"] as const)(
     expect(await runs.listRunViews(pull)).toMatchObject([{ state: "idle" }]);
   },
 );
+
+test.each(["requestCancel", "requestExit"] as const)(
+  "a run that has ended with its pull request does not continue when that is reopened after a person ended it: %s",
+  async (end) => {
+    const { runs, runtime, store, issue, pull, waitUntilShown } = await withPullRequest();
+    await runs.pullRequestClosed(pull, { by: "ada", merged: false, commit: undefined });
+    await waitUntilShown(({ kind, view: { state } }) => kind === "outcome" && state === "ended");
+
+    expect(await runs[end](issue, { by: "mia", deliveryId: "end" })).toEqual([pull.thread]);
+    await runtime.scheduler.idle();
+
+    await runs.pullRequestReopened(pull, { by: "ada" });
+    await runtime.scheduler.idle();
+    expect(await store.runsOfThread(pull)).toMatchObject([{ status: "done" }]);
+    expect(await runs.threadActivity(pull, { isOpen: true })).toBe("ended");
+    await expect(runs[end](pull, { by: "mia" })).rejects.toThrow(noWorkerRunning);
+  },
+);

@@ -44,7 +44,7 @@ export function recordingRuns() {
     requestStop: vi.fn<Runs["requestStop"]>(async () => []),
     requestResume: vi.fn<Runs["requestResume"]>(async () => []),
     requestCancel: vi.fn<Runs["requestCancel"]>(async () => []),
-    requestExit: vi.fn<Runs["requestExit"]>(async () => {}),
+    requestExit: vi.fn<Runs["requestExit"]>(async () => []),
     requestRetry: vi.fn<Runs["requestRetry"]>(async () => {}),
     clearConversation: vi.fn<Runs["clearConversation"]>(async () => {}),
     listModels: vi.fn<Runs["listModels"]>(async () => ({ current: "openai:a", available: ["openai:a", "openai:b"] })),

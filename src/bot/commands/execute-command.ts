@@ -38,12 +38,12 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
   approve,
   deny,
   revoke,
-  stop: async (_, { runs, thread, person }) => describeStop(await runs.requestStop(thread, person)),
+  stop: async (_, { runs, thread, person }) => describeClosed(await runs.requestStop(thread, person), staysPaused),
   resume: async ({ text }, { runs, comment, thread, person }) => {
     assertThreadOpen(comment);
     return withoutReply(runs.requestResume(thread, { ...person, ...(text && { text }) }));
   },
-  cancel: (_, { runs, thread, person }) => withoutReply(runs.requestCancel(thread, person)),
+  cancel: async (_, { runs, thread, person }) => describeClosed(await runs.requestCancel(thread, person), staysEnded),
   retry: (_, { runs, comment, thread, person }) => {
     assertThreadOpen(comment);
     return withoutReply(runs.requestRetry(thread, { ...person, origin: originOf(comment), seen: comment.seen }));
@@ -57,7 +57,7 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
     await runs.changeModel(thread, { ...person, model });
     return `The next model calls use ${code(model)}.`;
   },
-  exit: (_, { runs, thread, person }) => withoutReply(runs.requestExit(thread, person)),
+  exit: async (_, { runs, thread, person }) => describeClosed(await runs.requestExit(thread, person), staysEnded),
   status: async (_, { runs, thread, linksTo }) => {
     const views = await runs.listRunViews(thread);
     return renderStatusReply(views, await runs.pendingApprovals(thread), await Promise.all(views.map(linksTo)));
@@ -92,12 +92,15 @@ async function withoutReply(work: Promise<unknown>): Promise<undefined> {
   await work;
 }
 
-/** Says when the pause of runs that have ended with their pull requests takes effect. The status of the others shows it. */
-function describeStop(closed: readonly number[]): string | undefined {
+/** Says what a command means for runs that have ended with their pull requests. The status of the others shows it. */
+function describeClosed(closed: readonly number[], effect: string): string | undefined {
   const describe = (number: number) =>
-    `The worker of #${number} has ended, because the pull request was closed. If it is reopened, the worker is paused until someone comments \`/resume\`.`;
+    `The worker of #${number} has ended, because the pull request was closed. If it is reopened, the worker ${effect}.`;
   return paragraphs(...closed.map(describe)) || undefined;
 }
+
+const staysPaused = "is paused until someone comments `/resume`";
+const staysEnded = "does not continue";
 
 /** Passes the text to the thread's live run, or starts the default worker with it. */
 async function mention({ text }: CommandOf<"mention">, context: ThreadCommandContext): Promise<undefined> {

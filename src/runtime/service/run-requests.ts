@@ -24,9 +24,14 @@ const maxClosedRuns = 200;
 
 type Requested = Parameters<Runs["requestExit"]>[1];
 
-export async function requestExit(options: RunsOptions, thread: ThreadRef, request: Requested): Promise<void> {
-  const { by, via } = request;
-  await appendToNewest(options, thread, request, () => ({ type: "run.exit", by, via }));
+export async function requestExit(options: RunsOptions, thread: ThreadRef, request: Requested): Promise<number[]> {
+  const { by, via, deliveryId, runId } = request;
+  if (deliveryId !== undefined && (await options.store.hasDelivery(deliveryId))) return [];
+  const { live, closed } = await continuingRuns(options.store, thread, runId);
+  const [ended] = live.length > 0 ? [] : closed;
+  const run = ended ?? (await newestLive(options, thread, { runId }));
+  await append(options, run, { type: "run.exit", by, via }, deliveryId);
+  return ended ? numbersOf([ended]) : [];
 }
 
 export async function requestRetry(
@@ -225,6 +230,24 @@ export async function listClosedPullRequests(
     return isHere && number !== undefined ? [number] : [];
   });
   return [...new Set(numbers)];
+}
+
+/** Returns the live runs of a thread, and those that have ended with their pull requests and continue when these are reopened. */
+export async function continuingRuns(
+  store: Store,
+  thread: ThreadRef,
+  runId: string | undefined,
+): Promise<{ live: StoredRun[]; closed: RunRow[] }> {
+  const runs = (await store.runsOfThread(thread)).filter(({ id }) => id === (runId ?? id));
+  return {
+    live: runs.filter(({ status }) => status !== "done"),
+    closed: runs.filter((run) => !run.unreadable).filter((run) => closedPullRequest(run) !== undefined),
+  };
+}
+
+/** Returns the pull requests of runs that have ended with them. */
+export function numbersOf(closed: readonly RunRow[]): number[] {
+  return [...new Set(closed.map(closedPullRequest))].filter((number) => number !== undefined);
 }
 
 /** Returns the pull request that was closed without merging, which ended the run. It continues when that is reopened. */

@@ -22,10 +22,12 @@ import {
   changeModel,
   clearConversation,
   closedPullRequest,
+  continuingRuns,
   dividePaused,
   listClosedPullRequests,
   listModels,
   listOpenPullRequests,
+  numbersOf,
   raiseCostLimit,
   requestBaseMerge,
   requestExit,
@@ -228,16 +230,15 @@ export class RunService implements Runs {
     { by, via, reason, deliveryId, runId }: Parameters<Runs["requestStop"]>[1],
   ): Promise<number[]> {
     const { store } = this.#options;
-    const runs = (await store.runsOfThread(thread)).filter(({ id }) => id === (runId ?? id));
-    const live = runs.filter(({ status }) => status !== "done");
-    const closed = reason === undefined ? runs.filter((run) => closedPullRequest(run) !== undefined) : [];
+    const { live, closed: ended } = await continuingRuns(store, thread, runId);
+    const closed = reason === undefined ? ended : [];
     if (!(await this.#isKnown(deliveryId))) {
       // What has paused a run before, such as closing the thread, does not keep events from starting workers. A person's stop does.
       const stopping = reason === undefined ? [...live, ...closed] : (await dividePaused(store, live)).running;
       if (stopping.length === 0) throw new UserError(noWorkerRunning);
       await this.#appendToEach(stopping, [{ type: "run.stop", by, via, reason }], deliveryId);
     }
-    return [...new Set(closed.map(closedPullRequest))].filter((number) => number !== undefined);
+    return numbersOf(closed);
   }
 
   async requestResume(
@@ -269,11 +270,12 @@ export class RunService implements Runs {
   async requestCancel(
     thread: ThreadRef,
     { by, via, deliveryId, runId }: Parameters<Runs["requestCancel"]>[1],
-  ): Promise<string[]> {
+  ): Promise<number[]> {
+    const { live, closed } = await continuingRuns(this.#options.store, thread, runId);
     if (await this.#isKnown(deliveryId)) return [];
-    const live = await this.#liveRuns(thread, runId);
-    if (live.length === 0) throw new UserError(noWorkerRunning);
-    return this.#appendToEach(live, [{ type: "run.cancel", by, via }], deliveryId);
+    if (live.length + closed.length === 0) throw new UserError(noWorkerRunning);
+    await this.#appendToEach([...live, ...closed], [{ type: "run.cancel", by, via }], deliveryId);
+    return numbersOf(closed);
   }
 
   async reportLocation(reported: ReportedLocation): Promise<void> {
