@@ -132,17 +132,20 @@ function excessOf(command: SimpleCommand, covered: number): string | undefined {
   return usage.problem ?? usage.outsideProblem ?? outsideProblem(command.reads);
 }
 
-/** Commands that start the program that a further word names, or run it on another machine. */
+/** Programs that start the program that a further word names, or run it on another machine. */
 const launcher = new RegExp(
-  String.raw`^(?:sudo|doas|nice|ionice|nohup|stdbuf|strace|watch|parallel|npx|bunx|uvx|uv run|uv tool run|pipx run|go tool
-  |(?:poetry|pipenv|pdm|hatch|rye|pixi|conda|mamba|devbox|deno|bun|go|nix) run|(?:npm|bun|mise) x|(?:pnpm|yarn) dlx
-  |(?:bundle|npm|pnpm|yarn|mise|asdf|direnv|rbenv|pyenv|composer|stack|cabal|opam) exec
-  |setsid|time|gdb|valgrind|ltrace|unshare|bwrap|firejail|proot|fakeroot|eatmydata|xvfb-run|systemd-run|dbus-run-session
-  |chronic|unbuffer|rlwrap|hyperfine|nodemon|cross-env|dotenv|busybox|pkexec|tini|dumb-init|proxychains4?|torsocks
-  |perf (?:stat|record)|(?:op|doppler|infisical) run|aws-vault exec
+  String.raw`^(?:sudo|doas|nice|ionice|nohup|stdbuf|strace|watch|parallel|npx|bunx|uvx|pnpx|setsid|time|gdb|valgrind|ltrace
+  |unshare|bwrap|firejail|proot|fakeroot|eatmydata|xvfb-run|systemd-run|dbus-run-session|chronic|unbuffer|rlwrap
+  |hyperfine|nodemon|cross-env|dotenv|dotenvx|env-cmd|busybox|pkexec|tini|dumb-init|proxychains4?|torsocks
+  |perf (?:stat|record)|choom|caffeinate|xcrun|watchexec|reflex|onchange|chokidar|entr|sem|tsp|uclampset
   |(?:flock|chroot|ssh|taskset|chrt|numactl|nsenter|setpriv|prlimit|runuser|su|gosu|su-exec|setarch|linux(?:32|64)|cpulimit
-  |cgexec|faketime|retry|(?:docker|podman)(?: compose)? (?:run|exec)|kubectl exec)\b.*)$`.replace(/\n\s*/g, ""),
+  |cgexec|faketime|retry|runcon|sg|(?:direnv|chamber|aws-vault|sops|rustup|heroku|ddev|lando|vagrant|machinectl|docker|podman
+  |nerdctl|buildah|kubectl|oc|crictl|ctr|lxc|incus|multipass|toolbox|distrobox)(?: compose)? (?:run|exec|shell|ssh|rsh|enter))
+  \b.*)$`.replace(/\n\s*/g, ""),
 );
+/** Subcommands that start the program or script that a further word names: `uv run`, `dune exec`, `rails runner`. */
+const starter =
+  /^(?:(?:tool|pub) )?(?:[\w-]+:)?(?:(?:run|exec)[\w-]*|x|dlx|shell|ssh|rsh|enter|launch|watch|devenv|explore|tool|pub|workspace)$/;
 
 /** Returns the words that are neither options nor may be their values. */
 function operandsOf(words: readonly CommandWord[]): string[] {
@@ -158,7 +161,8 @@ function excessOfUnknown(command: SimpleCommand, rest: readonly CommandWord[], c
     return `a rule with ${inCode(program)} alone does not say what ${inCode(shown(command))} may do`;
   if (command.hasInput) return `the input of ${inCode(program)} may be code`;
   // Behind `bash -c` or `python3 -m`, any word is code, and behind a launcher it is a program.
-  const isLauncher = launcher.test(operandsOf(named).join(" "));
+  const [, ...operands] = operandsOf(named);
+  const isLauncher = launcher.test([program, ...operands].join(" ")) || starter.test(operands.join(" "));
   const isNamed =
     program.includes("/") || (!isLauncher && named.filter(({ text }) => !text.startsWith("-")).length > 1);
   const isFile = ({ text, kind }: CommandWord) =>
