@@ -175,7 +175,7 @@ function renderAnswer({ spec, pullRequest }: RunView, text: string): string {
 
 /** Renders a result that could not be posted as a comment of its own, for the status. */
 function renderUnposted({ unposted }: RunView): string | undefined {
-  if (unposted === undefined) return undefined;
+  if (!unposted) return undefined;
   return paragraphs("⚠️ This result could not be posted in a comment of its own:", answerOf(unposted, 30_000));
 }
 

@@ -196,7 +196,7 @@ export interface RunView {
   /** One line for each model answer and finished tool call, oldest first. */
   log: string[];
   outcome?: RunOutcome;
-  /** The last result, if it could not be posted in the thread. Only for the status. */
+  /** The text of the last result, which may be empty, if it could not be posted in the thread. Only for the status. */
   unposted?: string | undefined;
   children: RunView[];
   startedAt: number;

@@ -66,7 +66,8 @@ async function readStatus(store: Store, runId: string, run: ActiveRun): Promise<
   return { ...view, unposted: view.outcome ? textOf(view.outcome) : answerAt(log, step)?.text };
 }
 
-function textOf(outcome: RunOutcome): string | undefined {
+/** Returns the text of an outcome; empty for one that the headline of the status says. */
+function textOf(outcome: RunOutcome): string {
   switch (outcome.kind) {
     case "answered":
       return outcome.text;
@@ -74,7 +75,7 @@ function textOf(outcome: RunOutcome): string | undefined {
     case "limited":
       return outcome.reason;
     case "cancelled":
-      return undefined;
+      return "";
   }
 }
 

@@ -121,16 +121,19 @@ describe("a status that is not posted yet", () => {
     expect(await postedIn({ handlingCalls: "awaitingApproval" }, { attempts: 2 })).toBe(1);
   });
 
-  test("an outcome that cannot be posted is shown in a first status", async () => {
-    const { store, services, effect, perform, posts, run } = await threadWorld({ outcome: failed });
-    const result = await reportOutcome(services).onFailure(effect({ kind: "outcome.report" }), run, new Error("403"));
-    await store.ingest({ events: [], effects: [sampleEffect("r1", "post")] });
-    await store.completeEffect({ key: "post", ...result });
+  test.each<[WorkerContext["outcome"]]>([[failed], [{ kind: "cancelled", by: "ada" }]])(
+    "an outcome that cannot be posted is shown in a first status: %j",
+    async (outcome) => {
+      const { store, services, effect, perform, posts, run } = await threadWorld({ outcome });
+      const result = await reportOutcome(services).onFailure(effect({ kind: "outcome.report" }), run, new Error("403"));
+      await store.ingest({ events: [], effects: [sampleEffect("r1", "post")] });
+      await store.completeEffect({ key: "post", ...result });
 
-    await perform(showStatus(services), effect({ kind: "status.show" }));
+      await perform(showStatus(services), effect({ kind: "status.show" }));
 
-    expect(posts).toHaveLength(1);
-  });
+      expect(posts).toHaveLength(1);
+    },
+  );
 
   test("a status that has to wait for GitHub's rate limit is made again then, and is no problem of the run", async () => {
     const { services, effect, perform } = await threadWorld();
@@ -437,7 +440,7 @@ describe("results that cannot be posted", () => {
     ["answer.post", undefined, "Done."],
     ["outcome.report", { kind: "answered" }, "Done."],
     ["outcome.report", { kind: "failed", reason: "It broke." }, "It broke."],
-    ["outcome.report", { kind: "cancelled", by: "ada" }, undefined],
+    ["outcome.report", { kind: "cancelled", by: "ada" }, ""],
   ])("the status shows a result that cannot be posted: %s of %j", async (kind, outcome, text) => {
     expect(await shownAfter(kind, outcome)).toEqual([text, undefined]);
   });
