@@ -20,10 +20,13 @@ export const EffectRequest = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("approval.post"), approvalId: z.string(), replaces: z.number().optional() }),
   /** Marks every unanswered approval request of this run as withdrawn. */
   z.strictObject({ kind: z.literal("approvals.close") }),
-  /** Posts the question of an ask_user call. */
-  z.strictObject({ kind: z.literal("question.post"), callId: z.string() }),
+  /**
+   * Posts the question of an ask_user call of this step: a provider may reuse the ids of calls. Default, for effects of earlier
+   * releases: the last call with this id.
+   */
+  z.strictObject({ kind: z.literal("question.post"), callId: z.string(), step: z.number().optional() }),
   /** Marks that question as answered or withdrawn. */
-  z.strictObject({ kind: z.literal("question.close"), callId: z.string() }),
+  z.strictObject({ kind: z.literal("question.close"), callId: z.string(), step: z.number().optional() }),
   /** Posts that the run has used up its cost limit, and how to raise it. */
   z.strictObject({ kind: z.literal("budget.post") }),
   /** Spawns the child run that answers this call. Answered by `child.finished`. */

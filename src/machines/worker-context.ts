@@ -126,10 +126,10 @@ export function toOpenCall(verdict: Verdict): OpenCall[] {
   return [{ callId, tool, answeredBy, status: verdict.kind === "ask" ? "awaitingApproval" : "running" }];
 }
 
-export function firstEffect(verdict: Verdict): EffectRequest[] {
+export function firstEffect(verdict: Verdict, step: number): EffectRequest[] {
   switch (verdict.kind) {
     case "allow":
-      return [beginCall(verdict, verdict.approvalId)];
+      return [beginCall(verdict, { step, approvalId: verdict.approvalId })];
     case "ask":
       return [{ kind: "approval.post", approvalId: verdict.approvalId }];
     case "refuse":
@@ -139,28 +139,28 @@ export function firstEffect(verdict: Verdict): EffectRequest[] {
 
 function beginCall(
   { callId, answeredBy }: Pick<OpenCall, "callId" | "answeredBy">,
-  approvalId?: string,
+  { step, approvalId }: { step: number; approvalId: string | undefined },
 ): EffectRequest {
   switch (answeredBy) {
     case "tool":
       return { kind: "tool.execute", callId, approvalId };
     case "person":
-      return { kind: "question.post", callId };
+      return { kind: "question.post", callId, step };
     case "worker":
       return { kind: "child.spawn", callId, approvalId };
   }
 }
 
 export function beginApproved(
-  { openCalls }: WorkerContext,
-  event: { callId: string; approvalId: string },
+  { openCalls, steps: step }: WorkerContext,
+  { callId, approvalId }: { callId: string; approvalId: string },
 ): EffectRequest[] {
-  const calls = openCalls.filter((call) => call.callId === event.callId);
-  return [...calls.map((call) => beginCall(call, event.approvalId)), updateRequest(event)];
+  const calls = openCalls.filter((call) => call.callId === callId);
+  return [...calls.map((call) => beginCall(call, { step, approvalId })), updateRequest({ approvalId })];
 }
 
-export function closeQuestions({ openCalls }: WorkerContext): EffectRequest[] {
-  return openCalls.filter(isOpenQuestion).map(({ callId }) => ({ kind: "question.close", callId }));
+export function closeQuestions({ openCalls, steps: step }: WorkerContext): EffectRequest[] {
+  return openCalls.filter(isOpenQuestion).map(({ callId }) => ({ kind: "question.close", callId, step }));
 }
 
 export function updateRequest({ approvalId }: { approvalId: string }): EffectRequest {

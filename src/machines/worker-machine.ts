@@ -335,7 +335,12 @@ export const workerMachine = machineSetup.createMachine({
           target: "handlingCalls",
           actions: [
             { type: "update", params: ({ event }) => ({ openCalls: event.verdicts.flatMap(toOpenCall) }) },
-            { type: "requestEffects", params: ({ event }) => ({ effects: event.verdicts.flatMap(firstEffect) }) },
+            {
+              type: "requestEffects",
+              params: ({ context: { steps }, event }) => ({
+                effects: event.verdicts.flatMap((verdict) => firstEffect(verdict, steps)),
+              }),
+            },
           ],
         },
       },
@@ -380,7 +385,9 @@ export const workerMachine = machineSetup.createMachine({
             { type: "update", params: ({ context, event }) => closeCall(context, event.callId) },
             {
               type: "requestEffects",
-              params: ({ event }) => ({ effects: [{ kind: "question.close", callId: event.callId }] }),
+              params: ({ context: { steps: step }, event: { callId } }) => ({
+                effects: [{ kind: "question.close", callId, step }],
+              }),
             },
           ],
         },

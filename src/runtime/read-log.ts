@@ -66,12 +66,16 @@ export function openCallOf(log: readonly LoggedEvent[], callId: string): { call:
   return { call, step: last.step };
 }
 
-/** Returns a question of the run, with its answer if there is one. Throws if there is no such call. */
+/**
+ * Returns a question of the run, with its answer if there is one. `wanted`: the number of the model's answer that asked. Default:
+ * the last one with such a call. Throws if there is no such call.
+ */
 export function questionOf(
   log: readonly LoggedEvent[],
   callId: string,
+  wanted?: number,
 ): { call: ModelCall; step: number; answer: { by: string; text: string; at: number } | undefined } {
-  const asked = indexOfCall(log, callId);
+  const asked = wanted === undefined ? indexOfCall(log, callId) : indexOfAnswer(log, wanted);
   const { call, step } = openCallOf(log.slice(0, asked + 1), callId);
   const answered = log
     .slice(asked)
@@ -107,6 +111,15 @@ function indexOfCall(log: readonly LoggedEvent[], callId: string): number {
   return log.findLastIndex(
     ({ event }) => event.type === "model.answered" && event.calls.some((call) => call.callId === callId),
   );
+}
+
+/** Returns the index of the model's answer with this number, counted from 1. */
+function indexOfAnswer(log: readonly LoggedEvent[], step: number): number {
+  let steps = 0;
+  return log.findIndex(({ event: { type } }) => {
+    if (type === "model.answered") steps += 1;
+    return steps === step;
+  });
 }
 
 /** Returns the finished tool calls of the model and of people, oldest first. */

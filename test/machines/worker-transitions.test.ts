@@ -141,7 +141,7 @@ const model = { kind: "model.call" };
 const review = { kind: "calls.review" };
 const request = { kind: "approval.post", approvalId: "k7" };
 const execute = { kind: "tool.execute", callId: "a", approvalId: undefined };
-const question = { kind: "question.post", callId: "a" };
+const question = { kind: "question.post", callId: "a", step: 1 };
 const spawn = { kind: "child.spawn", callId: "a", approvalId: undefined };
 const closeAll = [{ kind: "children.stop" }, { kind: "approvals.close" }];
 const end = [...closeAll, { kind: "outcome.report" }];
@@ -178,9 +178,9 @@ test.each<[StateName, EventName, string, object[]]>([
   ["awaitingApproval", "denied", "callingModel", [request, model]],
   ["awaitingApproval", "expired", "callingModel", [request, model]],
   ["executing", "tool finished", "callingModel", [model]],
-  ["awaitingAnswer", "question answered", "callingModel", [{ kind: "question.close", callId: "a" }, model]],
-  ["awaitingAnswer", "stop", "interrupted", [{ kind: "question.close", callId: "a" }, ...closeAll]],
-  ["awaitingAnswer", "cancel", "ended", [{ kind: "question.close", callId: "a" }, ...end]],
+  ["awaitingAnswer", "question answered", "callingModel", [{ kind: "question.close", callId: "a", step: 1 }, model]],
+  ["awaitingAnswer", "stop", "interrupted", [{ kind: "question.close", callId: "a", step: 1 }, ...closeAll]],
+  ["awaitingAnswer", "cancel", "ended", [{ kind: "question.close", callId: "a", step: 1 }, ...end]],
   ["awaitingApproval", "stop", "interrupted", closeAll],
   ["awaitingChild", "child finished", "callingModel", [model]],
   ["awaitingChild", "stop", "interrupted", closeAll],

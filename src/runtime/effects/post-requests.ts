@@ -64,9 +64,9 @@ export function postQuestion({
 }: PostServices): EffectHandler<EffectOf<"question.post" | "question.close">> {
   return {
     maxAttempts: 12,
-    async perform({ attempts, request: { kind, callId } }, run) {
+    async perform({ attempts, request: { kind, callId, step: asked } }, run) {
       const { spec } = run;
-      const { call, step, answer } = questionOf(await run.log(), callId);
+      const { call, step, answer } = questionOf(await run.log(), callId, asked);
       const view = await readView(store, spec.rootId);
       if (!view) return {};
 

@@ -164,6 +164,20 @@ describe("the question of a worker", () => {
     ]);
   });
 
+  test("the end of a question is shown at that question, although a later one has the same id", async () => {
+    const { handler, perform, effect, questions, append } = await withQuestion({ question: "Which?" });
+    await append({ type: "question.answered", callId: "call-1", step: 1, text: "The first.", by: "mia" });
+    await append({ ...asked, calls: [{ callId: "call-1", tool: "ask_question", args: { question: "And then?" } }] });
+
+    await perform(handler, effect({ ...open, step: 1 }));
+    await perform(handler, effect({ ...open, kind: "question.close", step: 1 }));
+    await perform(handler, effect({ ...open, step: 2 }));
+
+    const first = { text: "Which?", step: 1, end: { kind: "answered", text: "The first." } };
+    expect(questions).toMatchObject([first, first, { text: "And then?", step: 2 }]);
+    expect(questions.at(-1)).not.toHaveProperty("end");
+  });
+
   test("the question of a worker that cannot be posted stops the run; one that cannot be edited does not", async () => {
     const { handler, effect, run } = await withQuestion({ question: "Which?" });
 
