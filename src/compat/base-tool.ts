@@ -184,9 +184,7 @@ export abstract class WorkspaceTool extends BaseTool {
   protected workspaceOf(context: ToolContext | undefined): Workspace {
     if (this.#workspace) return this.#workspace;
     if (context && hasSandbox(context)) return context.sandbox;
-    const shared = sharedWorkspaces.get(this.activityStream) ?? createMemoryWorkspace();
-    sharedWorkspaces.set(this.activityStream, shared);
-    return shared;
+    return sharedWorkspaces.getOrInsertComputed(this.activityStream, () => createMemoryWorkspace());
   }
 }
 

@@ -23,9 +23,7 @@ export function parseCodeowners(
   // Compiling patterns dominates the cost, so each is compiled once and only when needed.
   const compiled = new Map<string, (path: string) => boolean>();
   function matches(pattern: string, path: string): boolean {
-    const match = compiled.get(pattern) ?? compilePathPattern(pattern);
-    compiled.set(pattern, match);
-    return match(path);
+    return compiled.getOrInsertComputed(pattern, () => compilePathPattern(pattern))(path);
   }
   return async (path) => {
     for (const { pattern, owners } of rules) {

@@ -15,8 +15,7 @@ export function foldForward<State>(
 ): (log: readonly LoggedEvent[]) => State {
   const known = new WeakMap<readonly LoggedEvent[], { state: State; length: number }>();
   return (log) => {
-    const fold = known.get(log) ?? { state: create(), length: 0 };
-    known.set(log, fold);
+    const fold = known.getOrInsertComputed(log, () => ({ state: create(), length: 0 }));
     for (const event of log.slice(fold.length)) {
       add(fold.state, event);
       fold.length += 1;

@@ -212,9 +212,7 @@ async function* contentsOf({ overlay, zones, base }: View, paths: readonly strin
     const entry = layer === overlay.layers.repository && layer.isFromBase(path) && base.entries.get(path);
     const range = zones.canSee(path) && entry && entry.type === "file" ? base.store.locate(entry.oid) : undefined;
     if (range) {
-      const files = bySegment.get(range.segment) ?? [];
-      files.push({ path, start: range.start, end: range.end });
-      bySegment.set(range.segment, files);
+      bySegment.getOrInsert(range.segment, []).push({ path, start: range.start, end: range.end });
       continue;
     }
     const bytes = zones.canSee(path) && layer.node(path)?.type === "file" ? layer.read(path) : undefined;

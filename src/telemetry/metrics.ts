@@ -221,7 +221,7 @@ export function metricProducer(read: ReadMetrics): MetricProducer {
       const endTime = toHrTime(Date.now());
       const points = new Map<MetricName, { attributes: Attributes; value: number }[]>();
       await read((name, value, attributes) => {
-        points.set(name, [...(points.get(name) ?? []), { attributes, value }]);
+        points.getOrInsert(name, []).push({ attributes, value });
       });
       const produced = definitions().flatMap(([name, { kind, description }]): MetricData[] => {
         const dataPoints = (points.get(name) ?? []).map((point) => ({ ...point, startTime: startedAt, endTime }));

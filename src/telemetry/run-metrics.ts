@@ -14,31 +14,27 @@ interface RunMetricsOptions {
 
 /** Counts the activity of runs in this process, from stored transitions. */
 export class RunMetrics implements RunObserver {
-  readonly #instruments: Instruments;
-  readonly #store: RunMetricsOptions["store"];
-  readonly #onError: (error: unknown) => void;
+  readonly #options: RunMetricsOptions;
   /** The model that each run called last. */
   readonly #models = new Map<string, string>();
   /** The runs whose model has been called and has not answered. */
   readonly #calling = new Set<string>();
 
-  constructor({ instruments, store, onError }: RunMetricsOptions) {
-    this.#instruments = instruments;
-    this.#store = store;
-    this.#onError = onError;
+  constructor(options: RunMetricsOptions) {
+    this.#options = options;
   }
 
   around: Required<RunObserver>["around"] = async ({ request: { kind } }, _spec, attempt, signal) => {
     try {
       return await attempt();
     } catch (error) {
-      this.#instruments.add("golem_forge_effects_attempted", { kind, outcome: attemptOutcome(error, signal) });
+      this.#options.instruments.add("golem_forge_effects_attempted", { kind, outcome: attemptOutcome(error, signal) });
       throw error;
     }
   };
 
   effectCompleted({ request: { kind } }: Parameters<Required<RunObserver>["effectCompleted"]>[0]): void {
-    this.#instruments.add("golem_forge_effects_attempted", { kind, outcome: "done" });
+    this.#options.instruments.add("golem_forge_effects_attempted", { kind, outcome: "done" });
   }
 
   modelCalled({ id }: RunSpec, { model }: Parameters<Required<RunObserver>["modelCalled"]>[1]): void {
@@ -50,7 +46,10 @@ export class RunMetrics implements RunObserver {
     const { spec } = run;
     const isRoot = spec.parentId === undefined;
     if (isRoot && run.version === 0) {
-      this.#instruments.add("golem_forge_runs_started", { worker: workerLabel(spec), trigger: triggerOf(spec) });
+      this.#options.instruments.add("golem_forge_runs_started", {
+        worker: workerLabel(spec),
+        trigger: triggerOf(spec),
+      });
     }
     for (const event of events) this.#count(run, event);
     if (after.status !== "active") {
@@ -61,17 +60,21 @@ export class RunMetrics implements RunObserver {
 
     const { outcome, cost } = after.snapshot.context;
     const worker = workerLabel(spec);
-    this.#instruments.add("golem_forge_runs_ended", { worker, outcome: outcome?.kind ?? "answered" });
-    this.#instruments.record("golem_forge_run_cost_dollars", { worker }, cost);
-    this.#instruments.record("golem_forge_run_duration_seconds", { worker }, (Date.now() - spec.createdAt) / 1_000);
+    this.#options.instruments.add("golem_forge_runs_ended", { worker, outcome: outcome?.kind ?? "answered" });
+    this.#options.instruments.record("golem_forge_run_cost_dollars", { worker }, cost);
+    this.#options.instruments.record(
+      "golem_forge_run_duration_seconds",
+      { worker },
+      (Date.now() - spec.createdAt) / 1_000,
+    );
     this.#inBackground(async () => {
-      const { length } = await this.#store.approvalsOf(spec.id);
-      this.#instruments.record("golem_forge_approvals_per_run", { worker }, length);
+      const { length } = await this.#options.store.approvalsOf(spec.id);
+      this.#options.instruments.record("golem_forge_approvals_per_run", { worker }, length);
     });
   }
 
   #count(run: StoredTransition["run"], { event, at }: LoggedEvent): void {
-    const instruments = this.#instruments;
+    const instruments = this.#options.instruments;
     const { spec } = run;
     if (event.type === "model.answered") instruments.add("golem_forge_steps", { worker: workerLabel(spec) });
     if (event.type === "model.answered" || event.type === "conversation.compacted") this.#countAnswer(spec, event);
@@ -105,13 +108,13 @@ export class RunMetrics implements RunObserver {
 
   #countAnswer(spec: RunSpec, answer: ModelResponseEvent): void {
     this.#calling.delete(spec.id);
-    this.#instruments.add("golem_forge_model_requests", { model: this.#modelOf(spec), outcome: "answered" });
+    this.#options.instruments.add("golem_forge_model_requests", { model: this.#modelOf(spec), outcome: "answered" });
     this.#countUsage(spec, answer);
   }
 
   #countUsage(spec: RunSpec, { usage, cost }: Pick<ModelResponseEvent, "usage" | "cost">): void {
     const model = this.#modelOf(spec);
-    const instruments = this.#instruments;
+    const instruments = this.#options.instruments;
     instruments.add("golem_forge_model_tokens", { model, type: "input" }, usage.inputTokens);
     instruments.add("golem_forge_model_tokens", { model, type: "output" }, usage.outputTokens);
     instruments.add("golem_forge_model_tokens", { model, type: "cached_input" }, usage.cachedInputTokens ?? 0);
@@ -123,19 +126,23 @@ export class RunMetrics implements RunObserver {
   #countCall(name: string, { error, durationMs }: Extract<RunEvent, { type: "tool.finished" }>["result"]): void {
     // Models may invent tool names, which would be unbounded labels.
     const tool = error?.code === "UNKNOWN_TOOL" ? "unknown" : name;
-    this.#instruments.add("golem_forge_tool_calls", { tool, outcome: error?.code.toLowerCase() ?? "ok" });
+    this.#options.instruments.add("golem_forge_tool_calls", { tool, outcome: error?.code.toLowerCase() ?? "ok" });
     if (durationMs !== undefined) {
-      this.#instruments.record("golem_forge_tool_duration_seconds", { tool }, durationMs / 1_000);
+      this.#options.instruments.record("golem_forge_tool_duration_seconds", { tool }, durationMs / 1_000);
     }
   }
 
   #countAnswered(approvalId: string, outcome: "approved" | "denied", at: number): void {
-    this.#instruments.add("golem_forge_approvals_settled", { outcome });
+    this.#options.instruments.add("golem_forge_approvals_settled", { outcome });
     this.#inBackground(async () => {
-      const approval = await this.#store.findApproval(approvalId);
+      const approval = await this.#options.store.findApproval(approvalId);
       if (!approval) return;
       const { shownAt = approval.requestedAt } = approval;
-      this.#instruments.record("golem_forge_approval_answer_seconds", { outcome }, Math.max(0, at - shownAt) / 1_000);
+      this.#options.instruments.record(
+        "golem_forge_approval_answer_seconds",
+        { outcome },
+        Math.max(0, at - shownAt) / 1_000,
+      );
     });
   }
 
@@ -144,7 +151,7 @@ export class RunMetrics implements RunObserver {
   }
 
   #inBackground(work: () => Promise<void>): void {
-    work().catch(this.#onError);
+    work().catch(this.#options.onError);
   }
 }
 

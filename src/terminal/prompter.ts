@@ -139,8 +139,7 @@ class LinePrompter implements Prompter {
       if (!this.#takesProse()) history.shift();
       else if (historyFile) writeHistory(historyFile, history);
     });
-    this.#early = earlyLines.get(input) ?? [];
-    earlyLines.set(input, this.#early);
+    this.#early = earlyLines.getOrInsert(input, []);
 
     input.on("data", this.#onData);
     this.#lines.on("SIGINT", () => this.#interrupt());

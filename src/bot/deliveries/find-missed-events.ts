@@ -68,11 +68,7 @@ export async function findMissedComments(
 /** Returns a function that asks once for each argument. */
 function remembered<Argument, Result>(ask: (argument: Argument) => Promise<Result>) {
   const answers = new Map<Argument, Promise<Result>>();
-  return (argument: Argument): Promise<Result> => {
-    const answer = answers.get(argument) ?? ask(argument);
-    answers.set(argument, answer);
-    return answer;
-  };
+  return (argument: Argument): Promise<Result> => answers.getOrInsertComputed(argument, ask);
 }
 
 /** Returns the open pull requests that a job asks about: the next after the last one that the job before it asked about. */

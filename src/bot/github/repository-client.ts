@@ -231,8 +231,7 @@ export class RepositoryClient implements GitHub {
       return await downloadAttachment(url, source, options);
     } catch (error) {
       if (!(error instanceof HiddenAttachmentError)) throw error;
-      const html = this.#renderedThreads.get(thread) ?? renderThread(this.#api, thread);
-      this.#renderedThreads.set(thread, html);
+      const html = this.#renderedThreads.getOrInsertComputed(thread, () => renderThread(this.#api, thread));
       const signed = findSignedUrl(url, await html, { webUrl });
       if (signed === undefined) throw error;
       return downloadAttachment(signed, source, options);

@@ -46,9 +46,7 @@ const layouts = new WeakMap<RequestContent, RequestLayout>();
 
 /** Lays out a call and its changes, so that every character is in one of the comments. */
 export function layOutRequest(asked: RequestContent): RequestLayout {
-  const layout = layouts.get(asked) ?? createLayout(asked);
-  layouts.set(asked, layout);
-  return layout;
+  return layouts.getOrInsertComputed(asked, createLayout);
 }
 
 function createLayout(asked: RequestContent): RequestLayout {

@@ -372,21 +372,17 @@ const tokensPerFile = 1_600;
 
 /** Estimates the tokens of a message. */
 export function sizeOf(message: ModelMessage): number {
-  const known = sizes.get(message);
-  if (known !== undefined) return known;
-  const files = typeof message.content === "string" ? 0 : message.content.filter(({ type }) => type === "file").length;
-  const text = JSON.stringify(message.content, (key, value) => (key === "data" && files > 0 ? "" : value));
-  const size = estimateTokens(text) + files * tokensPerFile;
-  sizes.set(message, size);
-  return size;
+  return sizes.getOrInsertComputed(message, ({ content }) => {
+    const files = typeof content === "string" ? 0 : content.filter(({ type }) => type === "file").length;
+    const text = JSON.stringify(content, (key, value) => (key === "data" && files > 0 ? "" : value));
+    return estimateTokens(text) + files * tokensPerFile;
+  });
 }
 
 function shortenMessage(message: ToolMessage | AssistantMessage): ModelMessage {
-  const known = shortened.get(message);
-  if (known) return known;
-  const short = message.role === "tool" ? withoutResults(message) : withoutSearches(message);
-  shortened.set(message, short);
-  return short;
+  return shortened.getOrInsertComputed(message, () =>
+    message.role === "tool" ? withoutResults(message) : withoutSearches(message),
+  );
 }
 
 function withoutResults(message: ToolMessage): ToolMessage {

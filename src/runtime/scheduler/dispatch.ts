@@ -84,19 +84,16 @@ interface RepositoryRuns {
 const minWaitMs = 2_000;
 
 class LimitedDispatch implements Dispatch {
-  readonly #store: RepositoryLimit["store"];
-  readonly #runsPerRepository: number;
-  readonly #onError: RepositoryLimit["onError"];
+  readonly #options: RepositoryLimit;
   readonly #positions: QueuePositions;
   readonly #active = new Map<string, { wakeRequested: boolean }>();
   readonly #repositories = new Map<string, RepositoryRuns>();
   #target: DispatchTarget | undefined;
   #isDetaching = false;
 
-  constructor({ store, runsPerRepository, onError }: RepositoryLimit) {
-    this.#store = store;
-    this.#runsPerRepository = runsPerRepository;
-    this.#onError = onError;
+  constructor(options: RepositoryLimit) {
+    this.#options = options;
+    const { runsPerRepository, onError } = options;
     this.#positions = new QueuePositions({
       runsPerRepository,
       findWaiting: async () => this.#findWaiting(),
@@ -113,7 +110,7 @@ class LimitedDispatch implements Dispatch {
   wake(runId: string): void {
     const active = this.#active.get(runId);
     if (active) active.wakeRequested = true;
-    else void this.#enqueue(runId).catch(this.#onError);
+    else void this.#enqueue(runId).catch(this.#options.onError);
   }
 
   async detach(finish: () => Promise<void>): Promise<void> {
@@ -123,21 +120,20 @@ class LimitedDispatch implements Dispatch {
   }
 
   async #enqueue(runId: string): Promise<void> {
-    const run = await this.#store.findRun(runId);
+    const run = await this.#options.store.findRun(runId);
     if (!run) return;
     const hasWork = await this.#hasWork(run);
     if (this.#active.has(runId) || this.#isDetaching) return;
     const { owner, repo, repositoryId } = (run.unreadable ? run.displaySpec : run.spec)?.origin ?? {};
     const repository = String(repositoryId ?? `${owner}/${repo}`);
-    const runs = this.#repositories.get(repository) ?? { active: 0, waiting: new Map() };
-    this.#repositories.set(repository, runs);
+    const runs = this.#repositories.getOrInsertComputed(repository, () => ({ active: 0, waiting: new Map() }));
     if (hasWork) {
       const { since = performance.now() } = runs.waiting.get(runId) ?? {};
       runs.waiting.set(runId, { isRoot: run.rootId === runId, since });
     } else {
       // It may have waited for its turn, and been stopped meanwhile.
       runs.waiting.delete(runId);
-      void this.#process(runId, undefined).catch(this.#onError);
+      void this.#process(runId, undefined).catch(this.#options.onError);
     }
     this.#startWaiting(repository);
   }
@@ -145,7 +141,7 @@ class LimitedDispatch implements Dispatch {
   async #hasWork(run: StoredRun): Promise<boolean> {
     if (run.unreadable) return false;
     // Performing the run reports events that cannot be read.
-    const inbox = await this.#store.inbox(run.id).catch(() => []);
+    const inbox = await this.#options.store.inbox(run.id).catch(() => []);
     return hasWork(run, inbox);
   }
 
@@ -153,14 +149,14 @@ class LimitedDispatch implements Dispatch {
     const runs = this.#repositories.get(repository);
     if (!runs) return;
     for (const runId of runs.waiting.keys()) {
-      if (this.#isDetaching || runs.active >= this.#runsPerRepository) return;
+      if (this.#isDetaching || runs.active >= this.#options.runsPerRepository) return;
       runs.waiting.delete(runId);
       runs.active++;
       const done = () => {
         runs.active--;
         this.#startWaiting(repository);
       };
-      void this.#process(runId, done).catch(this.#onError);
+      void this.#process(runId, done).catch(this.#options.onError);
     }
     if (runs.active === 0) this.#repositories.delete(repository);
   }

@@ -123,8 +123,7 @@ export class CostWatch implements RunObserver {
     if (!after.usage || after.usage.cost === 0) return;
     const { origin } = run.spec;
     const key = String(origin.repositoryId ?? `${origin.owner}/${origin.repo}`);
-    const check = this.#checks.get(key) ?? { lastAt: 0, isPlanned: false };
-    this.#checks.set(key, check);
+    const check = this.#checks.getOrInsertComputed(key, () => ({ lastAt: 0, isPlanned: false }));
     if (check.isPlanned) return;
     check.isPlanned = true;
     const { intervalMs = 60_000, onError } = this.#options;

@@ -117,8 +117,7 @@ async function earlierComments(
     const text = cut(comment.body, Math.max(0, room));
     room -= text.length;
     if (room < 0) break;
-    const permission = permissions.get(comment.author) ?? describePermission(github, comment);
-    permissions.set(comment.author, permission);
+    const permission = permissions.getOrInsertComputed(comment.author, () => describePermission(github, comment));
     authors.set(comment.author, { login: comment.author, id: comment.authorId });
     bodies.unshift(comment.body);
     texts.unshift(wrapUntrusted(text, `comment by @${comment.author}, ${await permission}`));

@@ -120,18 +120,12 @@ export interface RunViewReaderOptions {
  * most, and only for new data. It works for the runs of all replicas, apart from live output.
  */
 export class RunViewReader {
-  readonly #store: RunViewReaderOptions["store"];
-  readonly #live: RunViewReaderOptions["live"];
-  readonly #redact: (text: string) => string;
-  readonly #now: () => number;
+  readonly #options: RunViewReaderOptions;
   /** The least recently used first. */
   readonly #trees = new Map<string, CachedTree>();
 
-  constructor({ store, live, redact, now }: RunViewReaderOptions) {
-    this.#store = store;
-    this.#live = live;
-    this.#redact = redact;
-    this.#now = now;
+  constructor(options: RunViewReaderOptions) {
+    this.#options = options;
   }
 
   /** Returns undefined if there is no root run with this id, or nothing of it can be shown. */
@@ -151,20 +145,23 @@ export class RunViewReader {
 
   /** Returns root runs of all repositories, newest first, starting after the given one. */
   async listRuns(query: Parameters<Store["latestRuns"]>[0]): Promise<ListedRun[]> {
-    const runs = await this.#store.latestRuns(query);
+    const runs = await this.#options.store.latestRuns(query);
     return runs.flatMap((run) => {
       const spec = displaySpec(run);
       if (!spec) return [];
       const { state, outcome, pullRequest, cost, tokens } = progressOf(run, emptySummary, undefined);
-      const { task, threadTitle } = redactDeep({ task: spec.task, threadTitle: spec.threadTitle }, this.#redact);
+      const { task, threadTitle } = redactDeep(
+        { task: spec.task, threadTitle: spec.threadTitle },
+        this.#options.redact,
+      );
       const shown = { ...spec, ...(task !== undefined && { task }), ...(threadTitle !== undefined && { threadTitle }) };
-      return [{ spec: shown, state, outcome: redactDeep(outcome, this.#redact), pullRequest, cost, tokens }];
+      return [{ spec: shown, state, outcome: redactDeep(outcome, this.#options.redact), pullRequest, cost, tokens }];
     });
   }
 
   /** Returns the costs of all repositories in these days. */
   readCosts(days: Parameters<Store["dailyCosts"]>[0]): Promise<DailyCost[]> {
-    return this.#store.dailyCosts(days);
+    return this.#options.store.dailyCosts(days);
   }
 
   /** Something was stored for the tree, so the next reader gets a new view. */
@@ -190,12 +187,12 @@ export class RunViewReader {
   }
 
   async #readLog(runId: string, after: number, limit: number): Promise<LoggedEvent[]> {
-    const { value } = await tolerant(() => this.#store.log(runId, after, limit));
-    return redactDeep(value ?? [], this.#redact);
+    const { value } = await tolerant(() => this.#options.store.log(runId, after, limit));
+    return redactDeep(value ?? [], this.#options.redact);
   }
 
   #useTree(rootId: string): CachedTree {
-    const now = this.#now();
+    const now = this.#options.now();
     for (const [id, { usedAt }] of this.#trees) {
       if (now - usedAt > idleMs || this.#trees.size > maxTrees) this.#trees.delete(id);
     }
@@ -214,20 +211,20 @@ export class RunViewReader {
   }
 
   async #update(tree: CachedTree, rootId: string): Promise<boolean> {
-    if (!tree.isStale && this.#now() - tree.readAt < freshMs) return true;
+    if (!tree.isStale && this.#options.now() - tree.readAt < freshMs) return true;
     tree.isStale = false;
-    const root = await this.#store.findRun(rootId);
+    const root = await this.#options.store.findRun(rootId);
     if (!root || root.id !== root.rootId || !displaySpec(root)) return false;
 
     // An answer of one of several approvers, or a revocation, adds no event.
     const isOpen = tree.approvals.some((approval) => approval.status === "pending" || isRevocable(approval));
     if ((await this.#updateRun(tree, root)) || isOpen) {
-      const { value = [], problem } = await tolerant(() => this.#store.approvalsOf(rootId));
-      tree.approvals = redactDeep(value, this.#redact);
+      const { value = [], problem } = await tolerant(() => this.#options.store.approvalsOf(rootId));
+      tree.approvals = redactDeep(value, this.#options.redact);
       const cached = tree.runs.get(rootId);
       if (problem && cached) cached.problem = problem;
     }
-    tree.readAt = this.#now();
+    tree.readAt = this.#options.now();
     return true;
   }
 
@@ -242,20 +239,21 @@ export class RunViewReader {
     const cached = known ?? { run, spec, eventIds: [], calls: new Map(), summary: emptySummary, problem: undefined };
     tree.runs.set(run.id, cached);
     const eventsBefore = cached.eventIds.length;
-    cached.problem = (await this.#readNewEvents(cached)) ?? (await this.#store.effectProblem(run.id));
+    cached.problem = (await this.#readNewEvents(cached)) ?? (await this.#options.store.effectProblem(run.id));
     const isChanged = !known || versionOf(known.run) !== versionOf(run) || cached.eventIds.length > eventsBefore;
     cached.run = run;
     cached.spec = spec;
 
     const changedChildren: boolean[] = [];
-    for (const child of await this.#store.childrenOf(run.id)) changedChildren.push(await this.#updateRun(tree, child));
+    for (const child of await this.#options.store.childrenOf(run.id))
+      changedChildren.push(await this.#updateRun(tree, child));
     return isChanged || changedChildren.some(Boolean);
   }
 
   /** Returns the problem if the log cannot be read to its end. */
   async #readNewEvents(cached: CachedRun): Promise<EffectProblem | undefined> {
     for (;;) {
-      const read = () => this.#store.log(cached.run.id, cached.eventIds.at(-1), eventsPerRead);
+      const read = () => this.#options.store.log(cached.run.id, cached.eventIds.at(-1), eventsPerRead);
       const { value: events, problem } = await tolerant(read);
       if (!events) return problem;
       for (const logged of events) this.#addEvent(cached, logged);
@@ -269,10 +267,10 @@ export class RunViewReader {
     cached.summary = summarize(cached.summary, logged);
     if (event.type !== "model.answered") return;
     for (const { callId, tool, args } of event.calls) {
-      const redacted = redactDeep(args, this.#redact);
+      const redacted = redactDeep(args, this.#options.redact);
       const question = tool === "ask_user" ? Question.safeParse(redacted).data : undefined;
       cached.calls.set(callId, {
-        tool: this.#redact(tool),
+        tool: this.#options.redact(tool),
         args: describeArguments(redacted),
         input: truncateText(JSON.stringify(redacted, null, 2) ?? "", maxInputLength),
         question,
@@ -286,11 +284,11 @@ export class RunViewReader {
     const { threadTitle } = shown;
     return {
       ...progress,
-      spec: threadTitle === undefined ? shown : { ...shown, threadTitle: this.#redact(threadTitle) },
-      activity: this.#redact(progress.activity),
-      outcome: redactDeep(progress.outcome, this.#redact),
+      spec: threadTitle === undefined ? shown : { ...shown, threadTitle: this.#options.redact(threadTitle) },
+      activity: this.#options.redact(progress.activity),
+      outcome: redactDeep(progress.outcome, this.#options.redact),
       usage: summary.usage,
-      tasks: redactDeep(summary.tasks, this.#redact),
+      tasks: redactDeep(summary.tasks, this.#options.redact),
       base: summary.base,
       timeline: summary.timeline,
       calls,
@@ -301,16 +299,16 @@ export class RunViewReader {
 
   /** Output of an earlier step is already in the log. */
   #liveOutput(runId: string, { state, openCalls }: { state: RunState; openCalls: OpenCall[] }): RunNode["live"] {
-    const output = this.#live.read(runId);
+    const output = this.#options.live.read(runId);
     if (!output) return undefined;
     const isCurrent = output.source.startsWith("model/")
       ? state === "callingModel"
       : openCalls.some(({ callId, status }) => callId === output.source && status === "running");
     if (!isCurrent) return undefined;
     const { call, version } = output;
-    const path = call && /"path"\s*:\s*"([^"\\]{1,200})"/.exec(this.#redact(call.start))?.[1];
-    const writing = call && { tool: this.#redact(call.tool), path, length: call.length };
-    return { text: lastLines(this.#redact(output.text)), writing, version };
+    const path = call && /"path"\s*:\s*"([^"\\]{1,200})"/.exec(this.#options.redact(call.start))?.[1];
+    const writing = call && { tool: this.#options.redact(call.tool), path, length: call.length };
+    return { text: lastLines(this.#options.redact(output.text)), writing, version };
   }
 }
 

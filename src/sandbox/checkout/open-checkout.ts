@@ -195,8 +195,7 @@ async function readLocalBlame(
   for (const entry of output.toString("utf8").split(/^\t[^\n]*\n/m)) {
     const [, oid = "", line = ""] = /^([0-9a-f]{40}) \d+ (\d+)/.exec(entry) ?? [];
     if (oid === "") continue;
-    const known = commits.get(oid) ?? readPorcelain(oid, entry);
-    commits.set(oid, known);
+    const known = commits.getOrInsertComputed(oid, () => readPorcelain(oid, entry));
     const last = ranges.at(-1);
     if (last && last.commit === known.commit) last.end = Number(line);
     else {

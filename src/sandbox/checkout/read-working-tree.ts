@@ -172,14 +172,8 @@ function* namedPaths(listed: Buffer): Iterable<string> {
 /** Returns a check that a folder was not replaced by a link: git still lists its former files. */
 function plainFolders(root: string): (folder: string) => boolean {
   const known = new Map<string, boolean>();
-  return (folder) => {
-    let isPlain = known.get(folder);
-    if (isPlain === undefined) {
-      isPlain = lstatSync(join(root, folder), { throwIfNoEntry: false })?.isDirectory() ?? false;
-      known.set(folder, isPlain);
-    }
-    return isPlain;
-  };
+  const isPlain = (folder: string) => lstatSync(join(root, folder), { throwIfNoEntry: false })?.isDirectory() ?? false;
+  return (folder) => known.getOrInsertComputed(folder, isPlain);
 }
 
 function listFolders(paths: Iterable<string>): Map<string, string[]> {

@@ -187,8 +187,8 @@ async function searchHistory(
     suspects.delete(next.oid);
     for (const [file, lines] of files ?? []) {
       for (const { parent, path, passed } of await passToParents(search, next.oid, next.commit, file, lines)) {
-        const waiting = suspects.get(parent) ?? new Map<string, TracedLine[]>();
-        suspects.set(parent, waiting.set(path, [...(waiting.get(path) ?? []), ...passed]));
+        const waiting = suspects.getOrInsertComputed(parent, () => new Map<string, TracedLine[]>());
+        waiting.set(path, [...(waiting.get(path) ?? []), ...passed]);
         // A parent whose date is wrong may have been searched before.
         queue.addAgain({ oid: parent, commit: readCommit(store, parent) });
       }
@@ -283,8 +283,7 @@ async function passLines(
 
 /** Returns the object id of a file in a commit; `""` if it does not exist there, undefined if a tree is missing. */
 function versionIn({ store, files }: Pick<Search, "store" | "files">, path: string, { tree }: CommitLinks) {
-  const file = files.get(path) ?? new PathVersions(store, path);
-  files.set(path, file);
+  const file = files.getOrInsertComputed(path, () => new PathVersions(store, path));
   return file.in(tree)?.replace(/^\d+ /, "");
 }
 

@@ -76,9 +76,7 @@ export async function readHistory(
 
 /** Returns the history that was fetched so far for the bases of a store. Call `releaseHistory` after use. */
 export function historyCacheOf(baseStore: ObjectStore): HistoryCache {
-  const cache = caches.get(baseStore) ?? { store: new ObjectStore({ below: baseStore }), fetched: new Map() };
-  caches.set(baseStore, cache);
-  return cache;
+  return caches.getOrInsertComputed(baseStore, (below) => ({ store: new ObjectStore({ below }), fetched: new Map() }));
 }
 
 /** Drops the history of a store if it has become too large. */

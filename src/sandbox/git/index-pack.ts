@@ -218,7 +218,7 @@ class PackIndexer {
     const oid = typeof base === "string" ? base : this.#oidByOffset.get(base);
     const object = oid === undefined ? undefined : this.#options.read(oid);
     if (object) return this.#resolve(object, delta);
-    this.#pending.set(base, [...(this.#pending.get(base) ?? []), delta]);
+    this.#pending.getOrInsert(base, []).push(delta);
     return true;
   }
 

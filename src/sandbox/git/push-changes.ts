@@ -217,9 +217,7 @@ function addFileChange(change: FolderChange, path: string, line: TreeItem | unde
   const file = names.pop() ?? "";
   let folder = change;
   for (const name of names) {
-    const next = folder.folders.get(name) ?? { files: new Map(), folders: new Map() };
-    folder.folders.set(name, next);
-    folder = next;
+    folder = folder.folders.getOrInsertComputed(name, () => ({ files: new Map(), folders: new Map() }));
   }
   folder.files.set(file, line);
 }

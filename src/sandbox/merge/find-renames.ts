@@ -62,8 +62,8 @@ export function findRenamedFolders(
   const counts = new Map<string, Map<string, number>>();
   for (const [from, to] of renames) {
     for (let [old, now] = [folderOf(from), folderOf(to)]; old !== now && isGone(old); ) {
-      const targets = counts.get(old) ?? new Map<string, number>();
-      counts.set(old, targets.set(now, (targets.get(now) ?? 0) + 1));
+      const targets = counts.getOrInsertComputed(old, () => new Map<string, number>());
+      targets.set(now, (targets.get(now) ?? 0) + 1);
       if (now === "" || nameOf(old) !== nameOf(now)) break;
       [old, now] = [folderOf(old), folderOf(now)];
     }

@@ -80,9 +80,7 @@ function buildTree(files: readonly FileToShow[], id: string): Folder {
     const path = parts.slice(0, Math.min(parts.length - 1, maxTreeDepth));
     let folder = root;
     for (const part of path) {
-      const next = folder.folders.get(part) ?? { folders: new Map(), files: [] };
-      folder.folders.set(part, next);
-      folder = next;
+      folder = folder.folders.getOrInsertComputed(part, () => ({ folders: new Map(), files: [] }));
     }
     folder.files.push({ name: parts.slice(path.length).join("/"), id: `${id}-${index}`, lines });
   }

@@ -147,11 +147,8 @@ interface FormatterGroup {
 /** Finds the formatter of each file in the nearest folder that has one for it. For a folder, these are all of that folder. */
 async function groupByFormatter(workspace: Workspace, names: readonly string[]): Promise<FormatterGroup[]> {
   const byFolder = new Map<string, Promise<Formatter[]>>();
-  const formattersOf = (folder: string) => {
-    const found = byFolder.get(folder) ?? findFormatters(workspace, folder);
-    byFolder.set(folder, found);
-    return found;
-  };
+  const formattersOf = (folder: string) =>
+    byFolder.getOrInsertComputed(folder, () => findFormatters(workspace, folder));
   const groups = new Map<Formatter, FormatterGroup>();
   for (const name of names) {
     const isFolder = name === "" || (await workspace.stat(name)).type === "directory";
@@ -159,8 +156,7 @@ async function groupByFormatter(workspace: Workspace, names: readonly string[]):
       const all = await formattersOf(folder);
       const own = isFolder ? all : all.filter(({ formats }) => formats.test(name)).slice(0, 1);
       for (const formatter of own) {
-        const group = groups.get(formatter) ?? { formatter, folder, names: [] };
-        groups.set(formatter, { ...group, names: [...group.names, name] });
+        groups.getOrInsertComputed(formatter, () => ({ formatter, folder, names: [] })).names.push(name);
       }
       if (own.length > 0 || folder === "") break;
     }

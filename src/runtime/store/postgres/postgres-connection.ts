@@ -231,11 +231,7 @@ function sqlOn(client: pg.Pool | pg.PoolClient, isOpen = () => true): Sql {
 const statementNames = new Map<string, string>();
 
 function statementName(text: string): string {
-  const known = statementNames.get(text);
-  if (known) return known;
-  const name = createHash("sha256").update(text).digest("hex").slice(0, 24);
-  statementNames.set(text, name);
-  return name;
+  return statementNames.getOrInsertComputed(text, () => createHash("sha256").update(text).digest("hex").slice(0, 24));
 }
 
 /** Names a database for messages, without user and password. Throws a UserError if its address is invalid. */

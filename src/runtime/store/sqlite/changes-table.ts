@@ -66,8 +66,7 @@ export class ChangesTable extends Table {
   }
 
   addBlob(content: Uint8Array): number {
-    const hash = hashes.get(content) ?? createHash("sha256").update(content).digest();
-    hashes.set(content, hash);
+    const hash = hashes.getOrInsertComputed(content, () => createHash("sha256").update(content).digest());
     const known = this.sql.get(Id, "select id from blobs where hash = :hash", { hash });
     return (
       known?.id ?? this.sql.insert("insert into blobs (hash, content) values (:hash, :content)", { hash, content })

@@ -28,11 +28,7 @@ export function connectionOf(database: DatabaseSync, lock: { close(): void }, pa
   const health = new DatabaseHealth(database, path);
   const statements = new Map<string, Statement>();
   const prepared = (sql: string): Statement => {
-    const known = statements.get(sql);
-    if (known) return known;
-    const statement = new Statement(database, sql);
-    statements.set(sql, statement);
-    return statement;
+    return statements.getOrInsertComputed(sql, () => new Statement(database, sql));
   };
 
   return {
