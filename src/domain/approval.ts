@@ -106,7 +106,7 @@ export const Approval = z.object({
   begun: z.array(z.string()).optional(),
   via: Channel.optional(),
   note: z.string().optional(),
-  /** `session`: identical calls of this run and its child runs do not ask again. */
+  /** `session`: identical calls of this run do not ask again. */
   remember: z.enum(["none", "session"]).optional(),
   /** The arguments as edited by the approver. The digest then covers these. */
   changedArgs: z.unknown().optional(),
@@ -123,6 +123,11 @@ export function answersOf({ answers, status, decidedBy, decidedById, decidedAt =
 /** True for an approval that can still be revoked as a whole: its call has not begun, or it is remembered. */
 export function isRevocable({ status, remember }: Approval): boolean {
   return status === "approved" || (status === "used" && remember === "session");
+}
+
+/** True for a request that one person may approve for later identical calls as well: not if several people have to approve. */
+export function mayBeRemembered({ preview, quorums = [], answers = [] }: Approval): boolean {
+  return isShownWhole(preview) && answers.length === 0 && quorums.every(({ required }) => required === 1);
 }
 
 /** Serializes to JSON with sorted keys, so that equal values give equal text. Omits undefined properties. */

@@ -1,5 +1,4 @@
-import { type Approval, answersOf } from "#domain/approval.ts";
-import { isShownWhole } from "#domain/preview.ts";
+import { type Approval, answersOf, mayBeRemembered } from "#domain/approval.ts";
 import { type FileToShow, renderChanges } from "#text/changes/render-changes.ts";
 import { type Html, html } from "#text/html.ts";
 import { pluralize } from "#text/pluralize.ts";
@@ -97,7 +96,7 @@ function renderForms(approval: Approval, context: PageContext): Html {
   const hidden = html`${formKeyField(viewer.formKey)}<input type="hidden" name="approval" value="${id}"><input type="hidden" name="digest" value="${approval.digest}">`;
   return html`<div class="answers">
 <form method="post" action="${path}/approve">${hidden}
-${isShownWhole(approval.preview) && html`<label class="choice"><input type="checkbox" name="session" value="yes"> Don't ask again for identical calls in this run</label>`}
+${mayBeRemembered(approval) && html`<label class="choice"><input type="checkbox" name="session" value="yes"> Don't ask again for identical calls in this run</label>`}
 <button class="primary">Approve</button></form>
 <form method="post" action="${path}/deny">${hidden}
 <label for="reason-${id}">Reason (sent to the worker)</label><input id="reason-${id}" name="reason" maxlength="2000" autocomplete="off">

@@ -1,5 +1,4 @@
-import { type Approval, answersOf, describeChannel } from "#domain/approval.ts";
-import { isShownWhole } from "#domain/preview.ts";
+import { type Approval, answersOf, describeChannel, mayBeRemembered } from "#domain/approval.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { escapeInvisible } from "#text/visible-text.ts";
 import { code, codeBlock, details, formatUtc, inline, paragraphs } from "./markdown.ts";
@@ -24,7 +23,7 @@ function renderRequest(approval: Approval, link: string | undefined): string {
       "| to | comment |",
       "|---|---|",
       `| Approve | ${code(`/approve ${id}`)} |`,
-      ...(isShownWhole(approval.preview)
+      ...(mayBeRemembered(approval)
         ? [`| Approve, and don't ask again for identical calls in this run | ${code(`/approve ${id} session`)} |`]
         : []),
       `| Deny with a reason | ${code(`/deny ${id} because …`)} |`,

@@ -96,7 +96,7 @@ async function evaluate(
       `The arguments of ${approval.id} cannot be changed here: others have to approve exactly what they were shown. Deny the request with a reason instead.`,
     );
   }
-  if (remember === "session" && isPartial) {
+  if (remember === "session" && (isPartial || earlier.length > 0)) {
     throw new UserError(`${approval.id} needs the approval of several people, so leave out session.`);
   }
   // The run updates the request itself once it is decided.

@@ -144,6 +144,12 @@ describe("approvals", () => {
     `);
   });
 
+  test("a request that several people have to approve offers no approval of later calls, which is refused", () => {
+    const quorums = [{ who: "Anyone with write access", required: 2, by: [] }];
+
+    expect(renderApproval(sampleApproval({ quorums }))).not.toContain("session");
+  });
+
   test.each([
     [
       { status: "approved" as const, decidedBy: "mia", decidedAt: Date.UTC(2026, 4, 1, 11) },

@@ -219,6 +219,14 @@ describe("where two people have to approve", () => {
     expect(await store.findApproval("a1")).toMatchObject({ status: "pending" });
   });
 
+  test("the second of two people cannot approve later calls, which the first one did not", async () => {
+    const { decide, store } = await approvalWorld(["a1"], { settings });
+    await decide({ target: "a1" });
+
+    await expect(decide({ target: "a1", by: "grace", remember: "session" })).rejects.toThrow("leave out session");
+    expect(await store.findApproval("a1")).toMatchObject({ status: "pending" });
+  });
+
   test("simultaneous answers of two people decide once", async () => {
     const { decide, events } = await approvalWorld(["a1"], { settings });
 
