@@ -132,13 +132,17 @@ async function create(github: GitHub, pull: Parameters<GitHub["createPullRequest
 }
 
 /** Returns the sanitized title and body. Only this function links the run's issue; `sanitize` removes other closing keywords. */
-function pullRequestTexts({ title, body, closes_issue }: OpenInput, { spec, sanitize }: ToolServices) {
-  const { thread, isPullRequest } = spec.origin;
-  const link = closes_issue && !isPullRequest ? `Closes #${thread}` : `For #${thread}`;
+function pullRequestTexts({ title, body, closes_issue = false }: OpenInput, services: ToolServices) {
+  const { sanitize } = services;
   return {
     title: titleLine(title, sanitize),
-    body: `${markImitations(sanitize(body)).trim()}\n\n---\n${link}. Proposed by the worker \`${spec.worker.name}\`.`.trimStart(),
+    body: `${markImitations(sanitize(body)).trim()}\n\n---\n${issueLink(services, closes_issue)}`.trimStart(),
   };
+}
+
+function issueLink({ spec: { origin, worker } }: ToolServices, closesIssue: boolean): string {
+  const link = closesIssue && !origin.isPullRequest ? "Closes" : "For";
+  return `${link} #${origin.thread}. Proposed by the worker \`${worker.name}\`.`;
 }
 
 /** Returns a title on one line. It becomes the message of a squashed commit, where backticks make nothing harmless. */
@@ -200,6 +204,9 @@ export function createUpdatePullRequestTool(
   const { github, branch, spec, sanitize, history } = services;
   const isForeign = spec.pullRequestBranch !== undefined;
   const configured = configuredApproval(updateTool, approval);
+  const findPull = () => (isForeign ? github.getPullRequest(spec.origin.thread) : github.findPullRequest(branch));
+  const newBody = (body: string, pull: PullRequest | undefined) =>
+    pullRequestTexts({ title: "", body, closes_issue: pull?.body.includes(issueLink(services, true)) }, services).body;
   return {
     name: updateTool,
     description: "Push further changes to this run's pull request, and optionally update its title and description.",
@@ -208,16 +215,16 @@ export function createUpdatePullRequestTool(
     needsApproval: async (_, { abortSignal }) =>
       configured() || isForeign || pushesProtectedFile(services, abortSignal),
     approvalReason: () => `The worker wants to update its pull request. ${evidenceNote}`,
-    preview: ({ message, title, body }, { abortSignal }) => {
+    preview: async ({ message, title, body }, { abortSignal }) => {
       const texts = {
         "Commit message": sanitize(message, "plain"),
         "New title": title && titleLine(title, sanitize),
-        "New description": body && sanitize(body),
+        "New description": body === undefined ? undefined : newBody(body, await findPull()),
       };
       return previewPush(services, texts, abortSignal);
     },
     execute: async ({ message, title, body }, context) => {
-      const pull = await (isForeign ? github.getPullRequest(spec.origin.thread) : github.findPullRequest(branch));
+      const pull = await findPull();
       if (!pull) {
         throw new ToolError("This run has not opened a pull request.", {
           code: "FILE_NOT_FOUND",
@@ -228,7 +235,7 @@ export function createUpdatePullRequestTool(
 
       const before = lastPushed(history());
       const pushed = await pushChanges({ services, context, message });
-      const description = body === undefined ? pull.body : pullRequestTexts({ title: message, body }, services).body;
+      const description = body === undefined ? pull.body : newBody(body, pull);
       const update = async () => {
         const sections = withApprovalsSection(description, (await services.approvals?.()) ?? []);
         const change = {

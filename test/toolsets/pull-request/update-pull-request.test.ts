@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { z } from "zod";
 import type { ToolError } from "#domain/errors.ts";
 import type { PushRequest } from "#sandbox/sandbox.ts";
 import { pullRequestToolset } from "#toolsets/registry.ts";
@@ -37,6 +38,20 @@ test("further changes are pushed, and the title and body change only if given", 
     { operation: "POST /repos/{owner}/{repo}/pulls" },
     { path: "/repos/octo/sums/pulls/8", body: { title: "Second", body: expect.stringContaining("New text") } },
   ]);
+});
+
+test("a new description keeps closing the run's issue, and the request shows it as it will be posted", async () => {
+  const { call, preview, github } = await world();
+  await call("open_pull_request", { title: "First", body: "It is b.", closes_issue: true });
+  const update = { message: "Say why", body: "## Approvals\n\n@bob asked for b." };
+
+  const shown = await preview("update_pull_request", update);
+  await call("update_pull_request", update);
+
+  const { body = "" } = z.object({ body: z.object({ body: z.string() }) }).parse(github.writes.at(-1)).body;
+  expect(body).toContain("Closes #7. Proposed by the worker");
+  expect(body).toContain("## Approvals (written by the worker)");
+  expect(shown).toContain(body);
 });
 
 test("when GitHub refuses the description, the next call continues from what was pushed", async () => {
