@@ -24,6 +24,8 @@ const settings = [...identity, "commit.gpgsign=false", "core.autocrlf=false"];
 const configured = settings.flatMap((setting) => ["-c", setting]);
 // A fixed date, so that commits have the same hash in every attempt.
 const date = "2026-01-01T00:00:00Z";
+/** Without `ext`, which names a program. */
+const protocols = "file:git:http:https:ssh";
 const env = { GIT_AUTHOR_DATE: date, GIT_COMMITTER_DATE: date, GIT_CONFIG_GLOBAL: "/dev/null" };
 
 function git(root: string, args: readonly string[], stdin = ""): Promise<Buffer> {
@@ -45,7 +47,7 @@ export async function openTask(task: EvalTask, folder: string): Promise<OpenedTa
     const { url, commit } = task.repository;
     const from = ["--no-write-fetch-head", "--end-of-options", url, `${commit}:refs/heads/base`];
     // Use the person's own settings, which may have the credentials.
-    await runGit(["fetch", "-q", "--no-tags", ...from], { cwd: root });
+    await runGit(["fetch", "-q", "--no-tags", ...from], { cwd: root, env: { GIT_ALLOW_PROTOCOL: protocols } });
     await git(root, ["reset", "-q", "--hard", "base"]);
     await git(root, ["branch", "-q", "-D", "base"]);
   }

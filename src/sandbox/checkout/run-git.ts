@@ -25,7 +25,7 @@ const settings = [
   // A clone may bring a folder that looks like a bare repository, whose settings name programs.
   "safe.bareRepository=explicit",
   // So may the settings of a checkout that came as an archive.
-  ...["core.fsmonitor=false", "core.hooksPath=/dev/null", "log.showSignature=false", "protocol.ext.allow=never"],
+  ...["core.fsmonitor=false", "core.hooksPath=/dev/null", "log.showSignature=false"],
 ];
 const globalArgs = [
   ...["--no-optional-locks", "--literal-pathspecs"],
@@ -33,14 +33,18 @@ const globalArgs = [
 ];
 
 const emptyVariable = "GOLEM_FORGE_EMPTY";
+const ownVariables = { LC_ALL: "C", GIT_TERMINAL_PROMPT: "0", GIT_ALLOW_PROTOCOL: "", [emptyVariable]: "" };
 
-/** Runs the installed git and resolves to its standard output. Rejects with a GitError with the first line of its errors. */
+/**
+ * Runs the installed git and resolves to its standard output. Rejects with a GitError with the first line of its errors. It
+ * connects to nothing, unless `env` allows protocols: git fetches what a partial clone lacks with programs of its settings.
+ */
 export function runGit(args: readonly string[], { cwd, stdin, env, signal }: GitCommandOptions): Promise<Buffer> {
   const inherited = Object.entries(process.env).filter(([name]) => !redirectingVariables.test(name));
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const child = spawn("git", [...globalArgs, ...args], {
     cwd,
-    env: { ...Object.fromEntries(inherited), LC_ALL: "C", GIT_TERMINAL_PROMPT: "0", [emptyVariable]: "", ...env },
+    env: { ...Object.fromEntries(inherited), ...ownVariables, ...env },
     ...(signal && { signal }),
   });
   const output: Buffer[] = [];
@@ -57,7 +61,14 @@ export function runGit(args: readonly string[], { cwd, stdin, env, signal }: Git
     const message = Buffer.concat(errors).toString("utf8").trim().split("\n")[0] ?? "";
     if (/^(author|committer) identity unknown|empty ident name/i.test(message))
       return reject(new UserError("git does not know your name. Set user.name and user.email with git config."));
-    reject(new GitError(`git ${args[0]}: ${message.replace(/^(fatal|error): /, "") || `exit code ${code}`}`));
+    const command = `git ${args.find((arg, at) => !arg.startsWith("-") && args[at - 1] !== "-c")}`;
+    if (/^fatal: transport '.*' not allowed$/.test(message))
+      return reject(
+        new GitError(
+          `${command} needs an object that this partial clone lacks. Run it yourself once, and git fetches the object.`,
+        ),
+      );
+    reject(new GitError(`${command}: ${message.replace(/^(fatal|error): /, "") || `exit code ${code}`}`));
   });
   return promise;
 }

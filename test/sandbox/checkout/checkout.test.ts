@@ -420,3 +420,31 @@ test("the settings of a checkout start no programs", async () => {
 
   expect(existsSync(world.at("../started"))).toBe(false);
 });
+
+test("an object that a partial clone lacks is not fetched, for which the checkout's settings may name programs", async () => {
+  const world = checkoutWorld({ "a.txt": "a\n" });
+  world.write("a.txt", "b\n");
+  world.git("commit", "-qam", "Write b");
+  const missing = world.git("rev-parse", "HEAD~1:a.txt").trim();
+  rmSync(world.at(`.git/objects/${missing.slice(0, 2)}/${missing.slice(2)}`));
+  const program = world.at("../program");
+  writeFileSync(program, `#!/bin/sh\necho "$0" >> ${world.at("../started")}\nexit 1\n`, { mode: 0o755 });
+  world.git("config", "core.repositoryFormatVersion", "1");
+  world.git("config", "extensions.partialClone", "origin");
+  world.git("config", "remote.origin.promisor", "true");
+
+  for (const [url, name] of [
+    ["ssh://host/repository", "core.sshCommand"],
+    [world.at("../elsewhere"), "remote.origin.uploadPack"],
+    ["git://host/repository", "core.gitProxy"],
+  ]) {
+    world.git("config", "remote.origin.url", url ?? "");
+    world.git("config", name ?? "", program);
+    const { tree } = await openCheckout(world.root);
+    await expect(tree.blame({ path: "a.txt", start: 1, end: 1 })).rejects.toThrow(
+      "git blame needs an object that this partial clone lacks. Run it yourself once, and git fetches the object.",
+    );
+  }
+
+  expect(existsSync(world.at("../started"))).toBe(false);
+});
