@@ -138,3 +138,8 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefin
     work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
   });
 }
+
+/** Calls a function at the end of the block, as in `await using _ = deferred(() => store.close())`. */
+export function deferred<Result>(end: () => Result): { [Symbol.dispose](): Result; [Symbol.asyncDispose](): Result } {
+  return { [Symbol.dispose]: end, [Symbol.asyncDispose]: end };
+}

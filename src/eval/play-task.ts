@@ -1,7 +1,8 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { z } from "zod";
+import { deferred } from "#domain/async-work.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
@@ -53,14 +54,10 @@ interface Recording {
  * Rejects if the task cannot be run or checked, or is interrupted.
  */
 export async function playTask(task: EvalTask, model: string, host: EvalHost): Promise<Omit<EvalResult, "attempt">> {
-  const folder = await mkdtemp(join(tmpdir(), "golem-eval-"));
-  try {
-    const opened = await openTask(task, folder);
-    await setUp(task, opened.root, host);
-    return await play(task, model, { ...opened, host });
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  await using folder = await mkdtempDisposable(join(tmpdir(), "golem-eval-"));
+  const opened = await openTask(task, folder.path);
+  await setUp(task, opened.root, host);
+  return await play(task, model, { ...opened, host });
 }
 
 /** Runs the setup and commits the files it writes, so that they are part of the worker's base commit. */
@@ -148,12 +145,9 @@ async function play(
 }
 
 async function runToEnd(runtime: WorkerRuntime, prompt: string) {
-  try {
-    await runtime.initialize();
-    return await runtime.run(prompt);
-  } finally {
-    await runtime.dispose();
-  }
+  await using _ = deferred(() => runtime.dispose());
+  await runtime.initialize();
+  return await runtime.run(prompt);
 }
 
 function record(recording: Recording, event: RuntimeEvent): void {

@@ -1,5 +1,6 @@
 import { type Config, readConfig } from "#config/config.ts";
 import { describeUnknownSettings } from "#config/environment.ts";
+import { deferred } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { createExecutors } from "#executors/create-executors.ts";
@@ -170,13 +171,10 @@ async function callOnce(models: Models, model: string): Promise<string> {
 
 async function* checkExecutors({ executors: options }: Config): AsyncGenerator<DoctorCheck> {
   const executors = createExecutors(options);
-  try {
-    for (const { tier, available, reason } of await executors.availabilities()) {
-      if (tier === "remote" && !options.remote) continue;
-      yield { name: `Sandbox (${tier})`, status: available ? "ok" : "warning", detail: reason };
-    }
-  } finally {
-    await executors.close();
+  await using _ = deferred(() => executors.close());
+  for (const { tier, available, reason } of await executors.availabilities()) {
+    if (tier === "remote" && !options.remote) continue;
+    yield { name: `Sandbox (${tier})`, status: available ? "ok" : "warning", detail: reason };
   }
 }
 

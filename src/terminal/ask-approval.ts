@@ -1,4 +1,5 @@
 import type { Readable, Writable } from "node:stream";
+import { deferred } from "#domain/async-work.ts";
 import { parseJsonObject } from "#text/json-values.ts";
 import { replaceHidden, visibleName, visibleText, wrapMark } from "#text/visible-text.ts";
 import { type ApprovalDecision, type ApprovalRequest, withAllNames } from "#ui/approval-controller.ts";
@@ -205,13 +206,10 @@ export function createCLIApprovalCallback({
     const { toolName, toolArgs, description, preview, blocks, isShownWhole, delegationPath } = withAllNames(request);
     const path = delegationPath ?? [];
     const prompter = openPrompter(input, output);
-    try {
-      const shown = { toolName, toolArgs, description, path, preview, blocks, isShownWhole };
-      const answer = await askApproval(shown, { prompter, style: createStyle(output) });
-      if (answer.approved) return answer;
-      return { approved: false, remember: "none", ...(answer.reason !== undefined && { note: answer.reason }) };
-    } finally {
-      prompter.release();
-    }
+    using _ = deferred(() => prompter.release());
+    const shown = { toolName, toolArgs, description, path, preview, blocks, isShownWhole };
+    const answer = await askApproval(shown, { prompter, style: createStyle(output) });
+    if (answer.approved) return answer;
+    return { approved: false, remember: "none", ...(answer.reason !== undefined && { note: answer.reason }) };
   };
 }

@@ -35,31 +35,17 @@ export interface EventCLIAdapterOptions {
   files?: () => Promise<readonly string[]>;
 }
 
-/** Shows the events of a bus in a terminal, and emits a person's answers and commands. */
-export interface EventCLIAdapter {
-  readonly bus: UIEventBus;
-  /** Starts to show events and to read input. A second call has no effect. */
-  initialize(): Promise<void>;
-  /** Releases the bus and the input, and ends open questions. */
-  shutdown(): Promise<void>;
-  /** Resolves to the next line that is not a command; to undefined after `/exit` and at the end of the input. */
-  readLine(prompt?: string): Promise<string | undefined>;
-}
-
 /** Creates a terminal for a bus: it shows display events, asks for approvals and input, and handles slash commands. */
 export function createEventCLIAdapter(bus: UIEventBus, options: EventCLIAdapterOptions = {}): EventCLIAdapter {
-  return new TerminalAdapter(bus, options);
+  return new EventCLIAdapter(bus, options);
 }
 
-class TerminalAdapter implements EventCLIAdapter {
+/** Shows the events of a bus in a terminal, and emits a person's answers and commands. */
+export class EventCLIAdapter {
   readonly bus: UIEventBus;
+  readonly #options: EventCLIAdapterOptions;
   readonly #input: Readable;
   readonly #output: Writable;
-  readonly #raw: boolean;
-  readonly #traceLevel: TraceLevel;
-  readonly #showsAnswers: boolean;
-  readonly #historyFile: string | undefined;
-  readonly #files: () => Promise<readonly string[]>;
   readonly #style: Style;
   readonly #screen: Screen = { tools: [], workers: new Map(), context: undefined };
   #prompter: Prompter | undefined;
@@ -74,32 +60,20 @@ class TerminalAdapter implements EventCLIAdapter {
   #activity: { label: string; startedAt: number } | undefined;
   #ticker: NodeJS.Timeout | undefined;
 
-  constructor(
-    bus: UIEventBus,
-    {
-      output = process.stdout,
-      input = process.stdin,
-      enableRawMode = true,
-      traceLevel = "normal",
-      showsAnswers = true,
-      historyFile,
-      files = async () => [],
-    }: EventCLIAdapterOptions,
-  ) {
+  constructor(bus: UIEventBus, options: EventCLIAdapterOptions) {
+    const { input = process.stdin, output = process.stdout } = options;
     this.bus = bus;
+    this.#options = options;
     this.#input = input;
     this.#output = output;
-    this.#raw = enableRawMode;
-    this.#traceLevel = traceLevel;
-    this.#showsAnswers = showsAnswers;
-    this.#historyFile = historyFile;
-    this.#files = files;
     this.#style = createStyle(output);
   }
 
+  /** Starts to show events and to read input. A second call has no effect. */
   async initialize(): Promise<void> {
     if (this.#prompter) return;
-    const prompter = openPrompter(this.#input, this.#output, { raw: this.#raw, historyFile: this.#historyFile });
+    const { enableRawMode: raw, historyFile, files = async () => [] } = this.#options;
+    const prompter = openPrompter(this.#input, this.#output, { raw, historyFile });
     this.#prompter = prompter;
     this.#leaving = new AbortController();
     const stopListening = prompter.listen({
@@ -108,12 +82,13 @@ class TerminalAdapter implements EventCLIAdapter {
       complete: async (line) => [
         ...(line.startsWith("/") ? completableCommands(this.#screen.tools) : []),
         // Readline would write the others to the terminal as they are.
-        ...(await this.#files()).filter((path) => visible(path) === path).map((path) => `@${path}`),
+        ...(await files()).filter((path) => visible(path) === path).map((path) => `@${path}`),
       ],
     });
     this.#subscriptions = [...this.#subscribe(), stopListening];
   }
 
+  /** Releases the bus and the input, and ends open questions. */
   async shutdown(): Promise<void> {
     for (const unsubscribe of this.#subscriptions.splice(0)) unsubscribe();
     this.#withdrawAll();
@@ -122,6 +97,7 @@ class TerminalAdapter implements EventCLIAdapter {
     this.#prompter = undefined;
   }
 
+  /** Resolves to the next line that is not a command; to undefined after `/exit` and at the end of the input. */
   async readLine(prompt = "> "): Promise<string | undefined> {
     if (this.#leaving.signal.aborted) return undefined;
     return this.#prompter?.readLine(prompt, { signal: this.#leaving.signal });
@@ -150,7 +126,7 @@ class TerminalAdapter implements EventCLIAdapter {
   }
 
   #shows(level: TraceLevel): boolean {
-    return levels.indexOf(this.#traceLevel) >= levels.indexOf(level);
+    return levels.indexOf(this.#options.traceLevel ?? "normal") >= levels.indexOf(level);
   }
 
   #print(...lines: string[]): void {
@@ -301,7 +277,7 @@ class TerminalAdapter implements EventCLIAdapter {
       return;
     }
     if (role === "system" && !this.#shows("debug")) return;
-    if (role === "assistant" && !this.#showsAnswers) return;
+    if (role === "assistant" && this.#options.showsAnswers === false) return;
     if (role === "user" && !this.#shows("summary")) return;
     const speaker = {
       user: this.#style("blue", "You: "),

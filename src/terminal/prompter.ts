@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface, type Interface } from "node:readline";
@@ -39,36 +39,12 @@ export interface InputListener {
   interrupt(): void;
 }
 
-/** Reads lines from one input that several callers share. */
-export interface Prompter {
-  /** Asks after all earlier questions have been answered. */
-  ask: AskQuestion;
-  /** Asks for the next line of a conversation. Other questions take precedence, and the prompt is shown again after each. */
-  readLine: AskQuestion;
-  /** Reserves the input for several related questions: no other question is asked in between. */
-  dialogue<Result>(talk: (ask: AskQuestion) => Promise<Result>): Promise<Result>;
-  /** The width of the output. */
-  readonly columns: number;
-  /** True where an editor can be opened: at a terminal, with `VISUAL` or `EDITOR` set. */
-  readonly canEdit: boolean;
-  /** Opens the person's editor on a text. Resolves to the saved text, or to undefined if the editor failed. */
-  edit(text: string): Promise<string | undefined>;
-  /** Shows a status on the last line while no question is open. Undefined clears it. */
-  setStatus(status: string | undefined): void;
-  /** Writes above the open question. */
-  print(text: string): void;
-  /** Listens to lines that answer no question, and to Ctrl+C. The last listener gets them. */
-  listen(listener: InputListener): () => void;
-  /** Closes the input once every caller that opened it has released it. */
-  release(): void;
-}
-
 interface Question extends QuestionOptions {
   text: string;
   resolve(line: string | undefined): void;
 }
 
-const prompters = new WeakMap<Readable, LinePrompter>();
+const prompters = new WeakMap<Readable, Prompter>();
 /** Lines that arrived before a question was asked, for the next prompter of the same input. */
 const earlyLines = new WeakMap<Readable, string[]>();
 
@@ -94,12 +70,13 @@ export function openPrompter(
     known.hold();
     return known;
   }
-  const created = new LinePrompter(input, output, { raw, historyFile });
+  const created = new Prompter(input, output, { raw, historyFile });
   prompters.set(input, created);
   return created;
 }
 
-class LinePrompter implements Prompter {
+/** Reads lines from one input that several callers share. */
+export class Prompter {
   readonly #input: Readable;
   readonly #output: Writable;
   readonly #isTerminal: boolean;
@@ -155,8 +132,10 @@ class LinePrompter implements Prompter {
     this.#holders += 1;
   }
 
+  /** Asks after all earlier questions have been answered. */
   ask: AskQuestion = (text, options) => this.dialogue((ask) => ask(text, options));
 
+  /** Asks for the next line of a conversation. Other questions take precedence, and the prompt is shown again after each. */
   readLine: AskQuestion = (text, options = {}) => {
     const early = this.#early.shift();
     if (early !== undefined) return Promise.resolve(early);
@@ -170,6 +149,7 @@ class LinePrompter implements Prompter {
     });
   };
 
+  /** Reserves the input for several related questions: no other question is asked in between. */
   dialogue<Result>(talk: (ask: AskQuestion) => Promise<Result>): Promise<Result> {
     this.#waitingDialogues += 1;
     return this.#dialogues.run(async () => {
@@ -232,17 +212,20 @@ class LinePrompter implements Prompter {
     if (ignored) this.#output.write("Input from before this question is ignored.\n");
   }
 
+  /** The width of the output. */
   get columns(): number {
     return columnsOf(this.#output);
   }
 
+  /** True where an editor can be opened: at a terminal, with `VISUAL` or `EDITOR` set. */
   get canEdit(): boolean {
     return this.#isTerminal && this.#input === process.stdin && Boolean(process.env.VISUAL || process.env.EDITOR);
   }
 
+  /** Opens the person's editor on a text. Resolves to the saved text, or to undefined if the editor failed. */
   async edit(text: string): Promise<string | undefined> {
-    const directory = await mkdtemp(join(tmpdir(), "golem-forge-edit-"));
-    const file = join(directory, "arguments.json");
+    await using folder = await mkdtempDisposable(join(tmpdir(), "golem-forge-edit-"));
+    const file = join(folder.path, "arguments.json");
     this.#lines.pause();
     process.stdin.setRawMode(false);
     try {
@@ -256,10 +239,10 @@ class LinePrompter implements Prompter {
     } finally {
       process.stdin.setRawMode(true);
       this.#lines.resume();
-      await rm(directory, { recursive: true, force: true });
     }
   }
 
+  /** Shows a status on the last line while no question is open. Undefined clears it. */
   setStatus(status: string | undefined): void {
     if (!this.#isTerminal || this.#isEnded || status === this.#status) return;
     this.#status = status;
@@ -269,6 +252,7 @@ class LinePrompter implements Prompter {
     else this.#lines.prompt(true);
   }
 
+  /** Writes above the open question. */
   print(text: string): void {
     const hasPrompt = this.#shown() !== undefined || this.#status !== undefined;
     if (!hasPrompt || !this.#isTerminal) {
@@ -285,6 +269,7 @@ class LinePrompter implements Prompter {
     return isTerminal(this.#output) ? wrapLines(text, columnsOf(this.#output)) : text;
   }
 
+  /** Listens to lines that answer no question, and to Ctrl+C. The last listener gets them. */
   listen(listener: InputListener): () => void {
     this.#listeners.push(listener);
     for (const line of this.#early.splice(0)) listener.line(line);
@@ -294,6 +279,7 @@ class LinePrompter implements Prompter {
     };
   }
 
+  /** Closes the input once every caller that opened it has released it. */
   release(): void {
     this.#holders -= 1;
     if (this.#holders > 0) return;

@@ -21,7 +21,7 @@ import {
 } from "node:fs";
 import { lstat, open, rm } from "node:fs/promises";
 import { promisify } from "node:util";
-import { EventLoopYielder } from "#domain/async-work.ts";
+import { deferred, EventLoopYielder } from "#domain/async-work.ts";
 import type { TreeDelta } from "#executors/tree-mirror.ts";
 import type { ProposedChange } from "#executors/validate-changes.ts";
 import { pathProblem } from "#executors/validate-changes.ts";
@@ -205,13 +205,10 @@ export class GuestFolder {
 
   async #writeFile(path: string, content: Uint8Array, executable: boolean): Promise<WrittenFile> {
     const file = await openNew(`${this.#root}/${path}`, executable ? 0o755 : 0o644);
-    try {
-      writeFileSync(file, content);
-      if (this.#user) fchownSync(file, this.#user.uid, this.#user.gid);
-      return asWritten(fstatSync(file));
-    } finally {
-      closeSync(file);
-    }
+    using _ = deferred(() => closeSync(file));
+    writeFileSync(file, content);
+    if (this.#user) fchownSync(file, this.#user.uid, this.#user.gid);
+    return asWritten(fstatSync(file));
   }
 
   /** Creates a link. It is never followed outside of the sandbox. */
@@ -347,18 +344,14 @@ function describeEntry(root: string, path: string, entry: Stats | undefined): Pr
 
 /** Reads a file without following links or blocking on a pipe, and at most as many bytes as its entry reported. */
 async function readExactly(path: string, size: number): Promise<Uint8Array> {
-  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  try {
-    const found = await file.stat();
-    if (!found.isFile() || found.nlink > 1 || !isAt(file.fd, path)) {
-      throw new Error(`${path} is no longer the plain file it was`);
-    }
-    const content = new Uint8Array(Math.min(size, found.size));
-    const { bytesRead } = await file.read(content, 0, content.length, 0);
-    return content.subarray(0, bytesRead);
-  } finally {
-    await file.close();
+  await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  const found = await file.stat();
+  if (!found.isFile() || found.nlink > 1 || !isAt(file.fd, path)) {
+    throw new Error(`${path} is no longer the plain file it was`);
   }
+  const content = new Uint8Array(Math.min(size, found.size));
+  const { bytesRead } = await file.read(content, 0, content.length, 0);
+  return content.subarray(0, bytesRead);
 }
 
 /** Creates a file. Removes anything else at its path, without reading or following it. */
@@ -374,11 +367,8 @@ async function openNew(path: string, mode: number): Promise<number> {
 
 function chownFolder(path: string, { uid, gid }: { uid: number; gid: number }): void {
   const folder = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_DIRECTORY);
-  try {
-    fchownSync(folder, uid, gid);
-  } finally {
-    closeSync(folder);
-  }
+  using _ = deferred(() => closeSync(folder));
+  fchownSync(folder, uid, gid);
 }
 
 async function hasRealParents(root: string, path: string): Promise<boolean> {

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
+import { deferred } from "#domain/async-work.ts";
 import { messageOf, ToolError } from "#domain/errors.ts";
 import type { Availability, ExecSession, Executor, SessionOptions } from "#executors/executor.ts";
 import { firstLine } from "#text/truncate.ts";
@@ -49,11 +50,8 @@ export function createOsExecutor(options: OsExecutorOptions = {}): Executor {
 
     resources = prepare(options, who.user);
     const session = new OsSession(resources, () => undefined);
-    try {
-      return await runEscapeChecks((command) => session.probe(command));
-    } finally {
-      await session.close();
-    }
+    await using _ = deferred(() => session.close());
+    return await runEscapeChecks((command) => session.probe(command));
   }
 
   return {

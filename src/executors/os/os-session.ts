@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { chownSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { SerialQueue } from "#domain/async-work.ts";
+import { deferred, SerialQueue } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { GitFolder } from "#domain/workspace.ts";
 import type {
@@ -164,26 +164,23 @@ export class OsSession implements ExecSession {
     this.#commands += 1;
     const folder = join(this.#folder, `isolated-${this.#commands}`);
     mkdirSync(folder, { mode: 0o711 });
-    try {
-      const folders = this.#makeFolders(folder);
-      const guest = new GuestFolder(folders.tree, this.#resources.user);
-      await guest.write({ write: [...isolated.files], remove: [] });
-      if (isolated.keepDependencies) {
-        this.#writeSettings(folders);
-        await this.#writeGitFolder(guest, await source.gitFolder?.());
-      }
-      const mounts = isolated.keepDependencies ? this.#gitMounts() : [];
-      // Package managers unpack more than the memory that /tmp may take.
-      this.#makeOwn(join(folders.home, temporaryFolder));
-      const env = { ...request.env, TMPDIR: `${guestHome}/${temporaryFolder}` };
-      const launched = await this.#runWithNetwork({ ...request, env }, { folders, mounts });
-      if (launched.exitCode !== 0) return { tier: "os", ...launched, changes: noChanges };
-      const changes = await resultsOf(guest, source, isolated);
-      await this.#keep(folders, isolated);
-      return { tier: "os", ...launched, changes };
-    } finally {
-      await removeTree(folder);
+    await using _ = deferred(() => removeTree(folder));
+    const folders = this.#makeFolders(folder);
+    const guest = new GuestFolder(folders.tree, this.#resources.user);
+    await guest.write({ write: [...isolated.files], remove: [] });
+    if (isolated.keepDependencies) {
+      this.#writeSettings(folders);
+      await this.#writeGitFolder(guest, await source.gitFolder?.());
     }
+    const mounts = isolated.keepDependencies ? this.#gitMounts() : [];
+    // Package managers unpack more than the memory that /tmp may take.
+    this.#makeOwn(join(folders.home, temporaryFolder));
+    const env = { ...request.env, TMPDIR: `${guestHome}/${temporaryFolder}` };
+    const launched = await this.#runWithNetwork({ ...request, env }, { folders, mounts });
+    if (launched.exitCode !== 0) return { tier: "os", ...launched, changes: noChanges };
+    const changes = await resultsOf(guest, source, isolated);
+    await this.#keep(folders, isolated);
+    return { tier: "os", ...launched, changes };
   }
 
   async #keep({ tree, home }: CommandFolders, isolated: IsolatedFolder): Promise<void> {
@@ -290,14 +287,11 @@ export class OsSession implements ExecSession {
     rmSync(socket, { force: true });
     const { privateRegistries: privateHosts } = this.#resources;
     const proxy = await startRegistryProxy({ socket, allowed: request.network, privateHosts });
-    try {
-      const launched = await this.#run(request, { folders, ...mounted, proxyFolder });
-      if (launched.exitCode === 0 || proxy.refused.size === 0) return launched;
-      const notes = [...proxy.refused].map(([host, reason]) => `The sandbox did not connect to ${host}. ${reason}\n`);
-      return { ...launched, stderr: launched.stderr + notes.join("") };
-    } finally {
-      await proxy.close();
-    }
+    await using _ = deferred(() => proxy.close());
+    const launched = await this.#run(request, { folders, ...mounted, proxyFolder });
+    if (launched.exitCode === 0 || proxy.refused.size === 0) return launched;
+    const notes = [...proxy.refused].map(([host, reason]) => `The sandbox did not connect to ${host}. ${reason}\n`);
+    return { ...launched, stderr: launched.stderr + notes.join("") };
   }
 
   async #run(
@@ -307,34 +301,31 @@ export class OsSession implements ExecSession {
     const { timeoutMs, outputBytes, signal, stdin, onOutput } = request;
     const { limits } = this.#resources;
     const prepared = await this.#takePrepared(folders);
-    try {
-      return await launch(prepared, {
-        args: commandArguments({
-          proxy: proxyFolder,
-          mounts,
-          limits,
-          hasControlGroup: prepared.group !== undefined,
-          env: request.env ?? {},
-          cwd: request.cwd ?? "",
-          timeoutMs,
-          command: proxyFolder ? proxiedCommand(request.command) : request.command,
-        }),
-        overlays,
-        stdin,
+    await using _ = deferred(() => prepared.discard());
+    return await launch(prepared, {
+      args: commandArguments({
+        proxy: proxyFolder,
+        mounts,
+        limits,
+        hasControlGroup: prepared.group !== undefined,
+        env: request.env ?? {},
+        cwd: request.cwd ?? "",
         timeoutMs,
-        outputBytes,
-        rawOutputBytes: limits.outputBytes,
-        signal: signal ? AbortSignal.any([signal, this.#stop.signal]) : this.#stop.signal,
-        onOutput,
-        watch: (pid, onExcess) =>
-          startWatchdog(
-            { pid, folders: [folders.tree, folders.home, join(this.#folder, "layers")], limits, group: prepared.group },
-            onExcess,
-          ),
-      });
-    } finally {
-      await prepared.discard();
-    }
+        command: proxyFolder ? proxiedCommand(request.command) : request.command,
+      }),
+      overlays,
+      stdin,
+      timeoutMs,
+      outputBytes,
+      rawOutputBytes: limits.outputBytes,
+      signal: signal ? AbortSignal.any([signal, this.#stop.signal]) : this.#stop.signal,
+      onOutput,
+      watch: (pid, onExcess) =>
+        startWatchdog(
+          { pid, folders: [folders.tree, folders.home, join(this.#folder, "layers")], limits, group: prepared.group },
+          onExcess,
+        ),
+    });
   }
 
   #prepare({ tree, home }: CommandFolders): PreparedProcess {

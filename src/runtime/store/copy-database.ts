@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { deferred } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import { openPostgresConnection, type PostgresConnection, type Sql } from "./postgres/postgres-connection.ts";
 import { lockClass } from "./postgres/replicas.ts";
@@ -60,11 +61,8 @@ export async function copyDatabase(from: string, to: string): Promise<CopiedRows
   const source = await openSqliteConnection(from);
   try {
     const target = await openPostgresConnection(to);
-    try {
-      return await target.transaction(async (sql) => ({ result: await copyTables(source, sql) }));
-    } finally {
-      await target.close();
-    }
+    await using _ = deferred(() => target.close());
+    return await target.transaction(async (sql) => ({ result: await copyTables(source, sql) }));
   } finally {
     source.close();
   }

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
@@ -92,35 +92,29 @@ export async function commitOnBranch(
   { root, head }: Pick<Checkout, "root" | "head">,
   { branch, changes, message }: { branch: string; changes: readonly CheckoutChange[]; message: string },
 ): Promise<BranchCommit> {
-  const folder = await mkdtemp(join(tmpdir(), "golem-forge-index-"));
+  await using folder = await mkdtempDisposable(join(tmpdir(), "golem-forge-index-"));
   // SHA-256 repositories have longer object names.
   const none = "0".repeat(head?.length ?? 40);
-  const env = { GIT_INDEX_FILE: join(folder, "index") };
+  const env = { GIT_INDEX_FILE: join(folder.path, "index") };
   const git = async (args: string[], stdin?: string | Uint8Array) =>
     (await runGit(args, { cwd: root, env, ...(stdin !== undefined && { stdin }) })).toString("utf8").trim();
-  try {
-    if (head) await git(["read-tree", head]);
-    const lines: string[] = [];
-    for (const { path, after } of changes) {
-      // Applies the repository's filters, like git add.
-      const filter = after?.isLink ? "--no-filters" : `--path=${path}`;
-      const oid = after && (await git(["hash-object", "-w", filter, "--stdin"], after.content));
-      lines.push(after ? `${modeOf(after)} ${oid}\t${path}\0` : `0 ${none}\t${path}\0`);
-    }
-    // Deletions first, so that a folder can replace a file.
-    const ordered = [
-      ...lines.filter((line) => line.startsWith("0 ")),
-      ...lines.filter((line) => !line.startsWith("0 ")),
-    ];
-    await git(["update-index", "-z", "--index-info"], ordered.join(""));
-    const tree = await git(["write-tree"]);
-    const commit = await git(["commit-tree", tree, ...(head ? ["-p", head] : [])], message);
-    const mixed = head ? await uncommitted(root, head, changes) : [];
-    await git(["update-ref", "-m", "golem", `refs/heads/${branch}`, commit, none]);
-    return { commit, withUncommitted: mixed };
-  } finally {
-    await rm(folder, { recursive: true, force: true });
+
+  if (head) await git(["read-tree", head]);
+  const lines: string[] = [];
+  for (const { path, after } of changes) {
+    // Applies the repository's filters, like git add.
+    const filter = after?.isLink ? "--no-filters" : `--path=${path}`;
+    const oid = after && (await git(["hash-object", "-w", filter, "--stdin"], after.content));
+    lines.push(after ? `${modeOf(after)} ${oid}\t${path}\0` : `0 ${none}\t${path}\0`);
   }
+  // Deletions first, so that a folder can replace a file.
+  const ordered = [...lines.filter((line) => line.startsWith("0 ")), ...lines.filter((line) => !line.startsWith("0 "))];
+  await git(["update-index", "-z", "--index-info"], ordered.join(""));
+  const tree = await git(["write-tree"]);
+  const commit = await git(["commit-tree", tree, ...(head ? ["-p", head] : [])], message);
+  const mixed = head ? await uncommitted(root, head, changes) : [];
+  await git(["update-ref", "-m", "golem", `refs/heads/${branch}`, commit, none]);
+  return { commit, withUncommitted: mixed };
 }
 
 /** Returns the changed paths that also have uncommitted changes of the user. */

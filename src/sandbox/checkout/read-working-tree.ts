@@ -11,6 +11,7 @@ import {
 } from "node:fs";
 import { glob } from "node:fs/promises";
 import { basename, join, relative, sep } from "node:path";
+import { deferred } from "#domain/async-work.ts";
 import { ToolError, UserError } from "#domain/errors.ts";
 import type { FileVersion } from "#sandbox/diff-file.ts";
 import { assembleBase, type Base, type BaseEntry } from "#sandbox/git/base.ts";
@@ -243,12 +244,9 @@ export function readDiskEntry(root: string, path: string, { maxBytes = Number.PO
 function readFile(path: string, maxBytes: number): DiskEntry {
   // The file may have been replaced by a link or a pipe since it was listed.
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  try {
-    const stat: Stats = fstatSync(file);
-    if (!stat.isFile()) return { kind: "refused", reason: "is not a file" };
-    if (stat.size > maxBytes) return { kind: "refused", reason: `is larger than ${maxBytes} bytes` };
-    return { kind: "file", content: readFileSync(file), mode: stat.mode & 0o7777 };
-  } finally {
-    closeSync(file);
-  }
+  using _ = deferred(() => closeSync(file));
+  const stat: Stats = fstatSync(file);
+  if (!stat.isFile()) return { kind: "refused", reason: "is not a file" };
+  if (stat.size > maxBytes) return { kind: "refused", reason: `is larger than ${maxBytes} bytes` };
+  return { kind: "file", content: readFileSync(file), mode: stat.mode & 0o7777 };
 }

@@ -1,3 +1,4 @@
+import { deferred } from "#domain/async-work.ts";
 import type { RunView } from "#domain/run.ts";
 import type { RunAttachment, RunResult } from "#embed/options.ts";
 import type { WorkerRuntime } from "#embed/worker-runtime.ts";
@@ -44,25 +45,22 @@ export async function converse({
     wasInterrupted = reason === "interrupted";
   });
   const used: Usage = { toolCallCount: 0, tokens: { input: 0, output: 0 } };
-  try {
-    let result = typeof first === "string" ? await runtime.run(first, attachments) : await resume(first, runtime);
-    for (;;) {
-      add(used, result);
-      const end = endOf(result, wasInterrupted, used);
-      const isOver = terminal.hasExited() || (!wasInterrupted && (!chats || !result.success));
-      if (isOver) return { ...end, isLeaving: terminal.hasExited() };
+  using _ = deferred(() => unsubscribe());
+  let result = typeof first === "string" ? await runtime.run(first, attachments) : await resume(first, runtime);
+  for (;;) {
+    add(used, result);
+    const end = endOf(result, wasInterrupted, used);
+    const isOver = terminal.hasExited() || (!wasInterrupted && (!chats || !result.success));
+    if (isOver) return { ...end, isLeaving: terminal.hasExited() };
 
-      terminal.resetInterrupt();
-      const question = wasInterrupted ? "Enter a message to continue, or press Enter to end: " : "> ";
-      const next = await terminal.ask(question, { commands: true, isProse: true });
-      if (next === undefined || next.trim() === "") {
-        const isLeaving = next === undefined && (wasInterrupted || terminal.interruptSignal().aborted);
-        return { ...end, ...(isLeaving && { code: exitCodes.interrupted }), isLeaving };
-      }
-      result = await runtime.run(next);
+    terminal.resetInterrupt();
+    const question = wasInterrupted ? "Enter a message to continue, or press Enter to end: " : "> ";
+    const next = await terminal.ask(question, { commands: true, isProse: true });
+    if (next === undefined || next.trim() === "") {
+      const isLeaving = next === undefined && (wasInterrupted || terminal.interruptSignal().aborted);
+      return { ...end, ...(isLeaving && { code: exitCodes.interrupted }), isLeaving };
     }
-  } finally {
-    unsubscribe();
+    result = await runtime.run(next);
   }
 }
 

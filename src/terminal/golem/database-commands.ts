@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { readPostgresUrl } from "#config/environment.ts";
+import { deferred } from "#domain/async-work.ts";
 import { type ParsedTrailers, parseTrailers } from "#domain/commit-trailers.ts";
 import { UserError } from "#domain/errors.ts";
 import { emptyLedger, type LedgerEntry, type LedgerHead, verifyEntry } from "#domain/ledger.ts";
@@ -173,14 +174,11 @@ async function check({ positionals, options }: Words, context: CommandContext): 
     }
   }
   const store = await openServerStore(checked);
-  try {
-    const { head, problem } = await readVerified(store, () => {});
-    const ledger = problem ?? `The database is intact. Its ledger has ${pluralize(head.number, "entry", "entries")}.`;
-    context.output.write(`${ledger}\n`);
-    return problem === undefined ? exitCodes.answered : exitCodes.failed;
-  } finally {
-    await store.close();
-  }
+  await using _ = deferred(() => store.close());
+  const { head, problem } = await readVerified(store, () => {});
+  const ledger = problem ?? `The database is intact. Its ledger has ${pluralize(head.number, "entry", "entries")}.`;
+  context.output.write(`${ledger}\n`);
+  return problem === undefined ? exitCodes.answered : exitCodes.failed;
 }
 
 async function compact({ positionals, options }: Words, context: CommandContext): Promise<number> {
@@ -219,21 +217,18 @@ export async function audit(args: readonly string[], context: CommandContext): P
 
 async function verifyLedger(database: ServerDatabase, context: CommandContext): Promise<number> {
   const store = await openServerStore(database);
-  try {
-    const { head, problem } = await readVerified(store, () => {});
-    if (problem === undefined) {
-      context.output.write(
-        `The ledger is intact: ${pluralize(head.number, "entry", "entries")}, the last with hash ${head.hash}.\n`,
-      );
-      return exitCodes.answered;
-    }
+  await using _ = deferred(() => store.close());
+  const { head, problem } = await readVerified(store, () => {});
+  if (problem === undefined) {
     context.output.write(
-      `${problem}\nThe ${pluralize(head.number, "entry before it is", "entries before it are")} intact.\n`,
+      `The ledger is intact: ${pluralize(head.number, "entry", "entries")}, the last with hash ${head.hash}.\n`,
     );
-    return exitCodes.failed;
-  } finally {
-    await store.close();
+    return exitCodes.answered;
   }
+  context.output.write(
+    `${problem}\nThe ${pluralize(head.number, "entry before it is", "entries before it are")} intact.\n`,
+  );
+  return exitCodes.failed;
 }
 
 async function verifyCommit(commit: string, database: ServerDatabase, context: CommandContext): Promise<number> {
@@ -250,36 +245,33 @@ async function verifyCommit(commit: string, database: ServerDatabase, context: C
   output.write(`${hash}\n  run           ${oneLine(trailers.runId)}\n`);
   output.write(`  requested by  ${oneLine(trailers.requestedBy ?? "unknown")}\n`);
   const store = await openServerStore(database);
-  try {
-    if (trailers.approvals.length === 0) {
-      const missing = await findMissingPush(store, trailers.runId, hash);
-      output.write(`  approved by   nobody: ${missing ?? "the run pushed it in a call that needed no approval"}\n`);
-      return missing === undefined ? exitCodes.answered : exitCodes.failed;
-    }
-    const entries: LedgerEntry[] = [];
-    const ids = new Set(trailers.approvals.map(({ approvalId }) => approvalId));
-    const { problem } = await readVerified(store, (entry) => {
-      if (ids.has(entry.approvalId)) entries.push(entry);
-    });
-    if (problem !== undefined) {
-      output.write(`The ledger is broken: ${problem}\n`);
-      return exitCodes.failed;
-    }
-    const findings = trailers.approvals.map((approval) => ({
-      approval,
-      missing: findMissing(approval, entries, hash),
-    }));
-    for (const { approval, missing } of findings) {
-      const { login, accountId, approvalId, digest } = approval;
-      const who = accountId === undefined ? login : `${login} (account ${accountId})`;
-      output.write(
-        `  approved by   ${oneLine(who)}, approval ${approvalId}, sha256:${digest}: ${missing ?? "in the ledger"}\n`,
-      );
-    }
-    return findings.every(({ missing }) => missing === undefined) ? exitCodes.answered : exitCodes.failed;
-  } finally {
-    await store.close();
+  await using _ = deferred(() => store.close());
+  if (trailers.approvals.length === 0) {
+    const missing = await findMissingPush(store, trailers.runId, hash);
+    output.write(`  approved by   nobody: ${missing ?? "the run pushed it in a call that needed no approval"}\n`);
+    return missing === undefined ? exitCodes.answered : exitCodes.failed;
   }
+  const entries: LedgerEntry[] = [];
+  const ids = new Set(trailers.approvals.map(({ approvalId }) => approvalId));
+  const { problem } = await readVerified(store, (entry) => {
+    if (ids.has(entry.approvalId)) entries.push(entry);
+  });
+  if (problem !== undefined) {
+    output.write(`The ledger is broken: ${problem}\n`);
+    return exitCodes.failed;
+  }
+  const findings = trailers.approvals.map((approval) => ({
+    approval,
+    missing: findMissing(approval, entries, hash),
+  }));
+  for (const { approval, missing } of findings) {
+    const { login, accountId, approvalId, digest } = approval;
+    const who = accountId === undefined ? login : `${login} (account ${accountId})`;
+    output.write(
+      `  approved by   ${oneLine(who)}, approval ${approvalId}, sha256:${digest}: ${missing ?? "in the ledger"}\n`,
+    );
+  }
+  return findings.every(({ missing }) => missing === undefined) ? exitCodes.answered : exitCodes.failed;
 }
 
 /** Explains why the log of the run does not confirm that it pushed a commit; undefined if it does. Anyone can write trailers. */
@@ -318,28 +310,25 @@ export async function costs(args: readonly string[], context: CommandContext): P
   const given = (name: string) => options.get(name)?.at(-1)?.toString();
   const days = readDays({ from: given("from"), to: given("to") }, Date.now());
   const store = await openServerStore(await chosenDatabase(options, context));
-  try {
-    const found = await store.dailyCosts(days);
-    if (options.has("csv")) {
-      context.output.write(costsToCsv(found));
-      return exitCodes.answered;
-    }
-    const total = found.reduce((sum, { cost }) => sum + cost, 0);
-    context.output.write(`${dollars(total)} from ${days.from} to ${days.to} (UTC)\n`);
-    for (const [title, nameOf] of [
-      ["repository", ({ repository: { owner, repo } }: (typeof found)[number]) => `${owner}/${repo}`],
-      ["worker", ({ worker }: (typeof found)[number]) => worker],
-      ["day", ({ day }: (typeof found)[number]) => day],
-    ] as const) {
-      const sums = sumBy(found, nameOf);
-      if (title === "day") sums.sort((a, b) => b.name.localeCompare(a.name));
-      if (sums.length > 0) context.output.write(`\nby ${title}\n`);
-      for (const { name, cost } of sums) context.output.write(`  ${dollars(cost).padStart(10)}  ${oneLine(name)}\n`);
-    }
+  await using _ = deferred(() => store.close());
+  const found = await store.dailyCosts(days);
+  if (options.has("csv")) {
+    context.output.write(costsToCsv(found));
     return exitCodes.answered;
-  } finally {
-    await store.close();
   }
+  const total = found.reduce((sum, { cost }) => sum + cost, 0);
+  context.output.write(`${dollars(total)} from ${days.from} to ${days.to} (UTC)\n`);
+  for (const [title, nameOf] of [
+    ["repository", ({ repository: { owner, repo } }: (typeof found)[number]) => `${owner}/${repo}`],
+    ["worker", ({ worker }: (typeof found)[number]) => worker],
+    ["day", ({ day }: (typeof found)[number]) => day],
+  ] as const) {
+    const sums = sumBy(found, nameOf);
+    if (title === "day") sums.sort((a, b) => b.name.localeCompare(a.name));
+    if (sums.length > 0) context.output.write(`\nby ${title}\n`);
+    for (const { name, cost } of sums) context.output.write(`  ${dollars(cost).padStart(10)}  ${oneLine(name)}\n`);
+  }
+  return exitCodes.answered;
 }
 
 function dollars(amount: number): string {

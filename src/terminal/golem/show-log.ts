@@ -1,4 +1,5 @@
 import { approvalStats, describeApprovalStats } from "#domain/approval.ts";
+import { deferred } from "#domain/async-work.ts";
 import type { LoggedEvent, ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { RunView } from "#domain/run.ts";
@@ -58,13 +59,10 @@ async function taskOf(store: Store, { spec }: RunRow): Promise<string> {
 }
 
 async function transcriptOf(store: Store, paint: Style): Promise<string> {
-  try {
-    const lines: string[] = [];
-    for (const turn of await turnsOf(store)) lines.push(...(await linesOfRun(store, turn, paint)));
-    return lines.length > 0 ? `${lines.join("\n")}\n` : "This run was never started.\n";
-  } finally {
-    await store.close();
-  }
+  await using _ = deferred(() => store.close());
+  const lines: string[] = [];
+  for (const turn of await turnsOf(store)) lines.push(...(await linesOfRun(store, turn, paint)));
+  return lines.length > 0 ? `${lines.join("\n")}\n` : "This run was never started.\n";
 }
 
 /** Renders the events of a run. Child runs are below the calls that started them. */

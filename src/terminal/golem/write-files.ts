@@ -4,6 +4,7 @@ import { dirname, join, relative } from "node:path";
 import { RequestError } from "@octokit/request-error";
 import { z } from "zod";
 import { createOctokit } from "#config/create-octokit.ts";
+import { deferred } from "#domain/async-work.ts";
 import { messageOf, UserError } from "#domain/errors.ts";
 import type { Triggers } from "#domain/trigger.ts";
 import { parseWorker, type WorkerDefinition } from "#domain/worker.ts";
@@ -268,10 +269,7 @@ async function confirm({ input, output }: CommandContext, question: string): Pro
   if (!isTerminal(input))
     throw new UserError("This is not a terminal, so golem cannot ask. Use --yes to write the worker without asking.");
   const prompter = openPrompter(input, output);
-  try {
-    const answer = await prompter.ask(question, { verbatim: true });
-    return isYes(answer);
-  } finally {
-    prompter.release();
-  }
+  using _ = deferred(() => prompter.release());
+  const answer = await prompter.ask(question, { verbatim: true });
+  return isYes(answer);
 }
