@@ -395,15 +395,10 @@ async function readEvent(
   return { key, id: `${eventName} of job ${runId}`, name: eventName, payload: event };
 }
 
-export interface JobLog {
-  info(message: string): void;
-  error(message: string, error: unknown): void;
-  /** Writes an error that GitHub shows on the page of the job. */
-  annotate(message: string): void;
-}
+export type JobLog = ReturnType<typeof createJobLog>;
 
 /** Writes a job's log. The runner executes commands in the output, so no other text may look like one. */
-export function createJobLog(output: Writable, redact: (text: string) => string): JobLog {
+export function createJobLog(output: Writable, redact: (text: string) => string) {
   const write = (message: string) => {
     for (const line of redact(message).split(/\r\n|[\n\r\u2028\u2029]/)) {
       output.write(`golem: ${line.replaceAll("##[", "## [")}\n`);
@@ -411,9 +406,10 @@ export function createJobLog(output: Writable, redact: (text: string) => string)
   };
   return {
     info: write,
-    error: (message, error) =>
+    error: (message: string, error: unknown): void =>
       write(`${message}\n${error instanceof Error ? (error.stack ?? error.message) : String(error)}`),
-    annotate: (message) => {
+    /** Writes an error that GitHub shows on the page of the job. */
+    annotate: (message: string): void => {
       const escaped = redact(message).replaceAll("%", "%25").replaceAll("\r", "%0D").replaceAll("\n", "%0A");
       output.write(`::error title=Golem Forge::${escaped}\n`);
     },

@@ -1,17 +1,11 @@
 /** Collects output and keeps its head and its tail within a budget. */
-export interface OutputBudget {
-  push(chunk: Uint8Array): void;
-  /** All bytes that were received. */
-  readonly receivedBytes: number;
-  readonly truncated: boolean;
-  text(): string;
-}
+export type OutputBudget = ReturnType<typeof outputBudget>;
 
 /** The bytes that a cut searches back for the end of a word. A secret that is cut in half would not be recognized. */
 const maxWordBytes = 4_096;
 
 /** Keeps at most `bytes` bytes: the first and the last half of them, in whole words. Invalid UTF-8 becomes U+FFFD. */
-export function outputBudget(bytes: number): OutputBudget {
+export function outputBudget(bytes: number) {
   const half = Math.max(1, Math.floor(bytes / 2));
   const head: Uint8Array[] = [];
   let tail: Uint8Array[] = [];
@@ -41,13 +35,14 @@ export function outputBudget(bytes: number): OutputBudget {
 
   return {
     push,
-    get receivedBytes() {
+    /** All bytes that were received. */
+    get receivedBytes(): number {
       return seen;
     },
-    get truncated() {
+    get truncated(): boolean {
       return seen > half * 2;
     },
-    text() {
+    text(): string {
       trimTail();
       if (seen <= headBytes + tailBytes) return Buffer.concat([...head, ...tail]).toString("utf8");
       const before = toEndOfWord(Buffer.concat(head));

@@ -13,21 +13,10 @@ export interface CallTimeouts {
   totalMs: number;
 }
 
-export interface CallWatch {
-  /** Aborted with the caller's reason, or with a ModelFailureError after a timeout. */
-  signal: AbortSignal;
-  /** Reports that a part of the answer has arrived. */
-  recordActivity(): void;
-  /** Ends the watch. The signal is no longer aborted. */
-  stop(): void;
-}
+export type CallWatch = ReturnType<typeof watchCall>;
 
 /** Watches one model call, and aborts it with the caller's signal or when the provider takes too long. */
-export function watchCall(
-  caller: AbortSignal,
-  { firstMs, idleMs, totalMs }: CallTimeouts,
-  provider: string,
-): CallWatch {
+export function watchCall(caller: AbortSignal, { firstMs, idleMs, totalMs }: CallTimeouts, provider: string) {
   const controller = new AbortController();
   const timeOut = (message: string) => controller.abort(new ModelFailureError(message, { retryable: true }));
   const onAbort = () => controller.abort(caller.reason);
@@ -44,8 +33,10 @@ export function watchCall(
   let hasBegun = false;
   let isStopped = false;
   return {
+    /** Aborted with the caller's reason, or with a ModelFailureError after a timeout. */
     signal: controller.signal,
-    recordActivity() {
+    /** Reports that a part of the answer has arrived. */
+    recordActivity(): void {
       if (isStopped) return;
       if (hasBegun) {
         idle.refresh();
@@ -58,7 +49,8 @@ export function watchCall(
         idleMs,
       );
     },
-    stop() {
+    /** Ends the watch. The signal is no longer aborted. */
+    stop(): void {
       isStopped = true;
       clearTimeout(idle);
       clearTimeout(total);

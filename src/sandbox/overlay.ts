@@ -2,24 +2,8 @@ import { EventLoopYielder } from "#domain/async-work.ts";
 import type { FileMode } from "#domain/preview.ts";
 import type { Base } from "./git/base.ts";
 import { type Content, Layer, type LayerState, originalOf } from "./layer.ts";
-import type { Sandbox, StepChanges, StoredChange, StoredStep } from "./sandbox.ts";
+import type { StepChanges, StoredChange, StoredStep } from "./sandbox.ts";
 import type { Space } from "./zones.ts";
-
-/** Everything a run has written to the repository and to its zones, with the state before each step. */
-export interface Overlay extends Pick<Sandbox, "pendingChanges" | "markStored" | "rollback"> {
-  layers: Readonly<Record<Space, Layer>>;
-  /** Keeps the executable bit of an existing file if the mode is undefined. */
-  write(space: Space, path: string, content: Uint8Array, mode?: FileMode): void;
-  remove(space: Space, path: string): void;
-  /** Moves files. Removes all old paths first, so that a move can change only the case, or turn a file into a folder. */
-  move(moves: readonly FileMove[]): void;
-  /** Applies stored changes to a new overlay, yielding to the event loop. */
-  restore(stored: readonly StepChanges[]): Promise<void>;
-  /** Returns all stored steps, oldest first. The contents of the base must be loaded. */
-  history(): StoredStep[];
-  /** Reverts a path to the base. */
-  reset(path: string): void;
-}
 
 export interface FileMove {
   from: { space: Space; path: string };
@@ -32,9 +16,12 @@ interface Touched {
   before: LayerState;
 }
 
+/** Everything a run has written to the repository and to its zones, with the state before each step. */
+export type Overlay = ReturnType<typeof createOverlay>;
+
 /** Creates an overlay without changes. */
-export function createOverlay(base: Base, isHidden: (path: string) => boolean): Overlay {
-  const layers = { repository: new Layer(base), run: new Layer(undefined) };
+export function createOverlay(base: Base, isHidden: (path: string) => boolean) {
+  const layers: Readonly<Record<Space, Layer>> = { repository: new Layer(base), run: new Layer(undefined) };
   const steps: { step: string; touched: Touched[]; after: StoredChange[] }[] = [];
   let open = new Map<string, Touched>();
   let openStep = "";
@@ -44,6 +31,7 @@ export function createOverlay(base: Base, isHidden: (path: string) => boolean): 
     if (!open.has(key)) open.set(key, { space, path, before: layers[space].state(path) });
   }
 
+  /** Keeps the executable bit of an existing file if the mode is undefined. */
   function write(space: Space, path: string, content: Uint8Array, mode?: FileMode): void {
     touch(space, path);
     layers[space].write(path, content, { mode: space === "run" ? "100644" : mode });
@@ -54,6 +42,7 @@ export function createOverlay(base: Base, isHidden: (path: string) => boolean): 
     layers[space].remove(path);
   }
 
+  /** Moves files. Removes all old paths first, so that a move can change only the case, or turn a file into a folder. */
   function move(moves: readonly FileMove[]): void {
     const moved = moves.map(({ from, to }) => ({ to, file: layers[from.space].fileAt(from.path) }));
     for (const { from } of moves) remove(from.space, from.path);
@@ -78,6 +67,7 @@ export function createOverlay(base: Base, isHidden: (path: string) => boolean): 
     openStep = "";
   }
 
+  /** Applies stored changes to a new overlay, yielding to the event loop. */
   async function restore(stored: readonly StepChanges[]): Promise<void> {
     const loop = new EventLoopYielder();
     for (const { step, changes } of stored) {
@@ -99,24 +89,26 @@ export function createOverlay(base: Base, isHidden: (path: string) => boolean): 
     remove,
     move,
     restore,
-    reset: (path) => {
+    /** Reverts a path to the base. */
+    reset: (path: string): void => {
       touch("repository", path);
       layers.repository.setState(path, { kind: "base" });
     },
-    pendingChanges: (step) => {
+    pendingChanges: (step: string): StepChanges | undefined => {
       openStep = step;
       const changes = changedNow().map((change) => nowAt(layers, change));
       return changes.length > 0 ? { step, changes } : undefined;
     },
     markStored,
-    rollback: () => {
+    rollback: (): void => {
       const touched = [...open.values()];
       for (const { space, path } of touched) layers[space].remove(path);
       for (const { space, path, before } of touched) layers[space].setState(path, before);
       open = new Map();
       openStep = "";
     },
-    history: () =>
+    /** Returns all stored steps, oldest first. The contents of the base must be loaded. */
+    history: (): StoredStep[] =>
       steps
         .map(({ step, touched, after }) => ({
           step,

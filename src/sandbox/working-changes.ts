@@ -25,7 +25,7 @@ export function workingChanges({
   base: Base;
   overlay: Overlay;
   view: Workspace;
-  staging: Staging;
+  staging: ReturnType<typeof createStaging>;
   loadContents?: () => Promise<void>;
 }): WorkingChanges {
   async function resolveChanged(paths: readonly string[]): Promise<string[]> {
@@ -131,15 +131,6 @@ export function assertWritable(view: Pick<Workspace, "resolve" | "ruleFor">, pat
   throw new ToolError(`${path} would change, and it is read-only for this worker.`, { code: "READ_ONLY" });
 }
 
-/** The paths selected for the next push. */
-interface Staging {
-  paths(): string[];
-  /** Returns the paths that were not staged before. */
-  add(paths: readonly string[]): string[];
-  /** Returns the paths that were staged before. */
-  remove(paths: readonly string[]): string[];
-}
-
 // Stored with the run's changes, under a path that no tool accepts.
 const stagingFile = ".git/golem-staged";
 
@@ -147,7 +138,8 @@ export function isStagingFile(path: string): boolean {
   return path === stagingFile;
 }
 
-export function createStaging(overlay: Overlay): Staging {
+/** The paths selected for the next push. */
+export function createStaging(overlay: Overlay) {
   const paths = (): string[] => {
     const content = overlay.layers.run.read(stagingFile);
     return content ? JSON.parse(content.toString("utf8")) : [];
@@ -158,13 +150,15 @@ export function createStaging(overlay: Overlay): Staging {
   }
   return {
     paths,
-    add: (added) => {
+    /** Returns the paths that were not staged before. */
+    add: (added: readonly string[]) => {
       const known = new Set(paths());
       const fresh = added.filter((path) => !known.has(path));
       if (fresh.length > 0) keep([...known, ...fresh]);
       return fresh;
     },
-    remove: (removed) => {
+    /** Returns the paths that were staged before. */
+    remove: (removed: readonly string[]) => {
       const known = paths();
       const kept = known.filter((path) => !removed.includes(path));
       if (kept.length < known.length) keep(kept);

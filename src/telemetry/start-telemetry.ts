@@ -25,7 +25,6 @@ import type { TelemetryConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import { dayMs } from "#domain/work-context.ts";
 import type { ModelTelemetry } from "#models/models.ts";
-import type { RunObserver } from "#runtime/scheduler/run-observer.ts";
 import type { Backlog, EffectQueue, Store } from "#runtime/store/store.ts";
 import { equalSecrets } from "#text/equal-secrets.ts";
 import { Instruments, metricProducer, type ReadMetrics } from "./metrics.ts";
@@ -51,15 +50,7 @@ export interface TelemetryOptions {
 }
 
 /** Metrics and traces of this process. */
-export interface Telemetry {
-  readonly observers: readonly RunObserver[];
-  readonly models: ModelTelemetry;
-  readonly instruments: Instruments;
-  /** Answers a request for `/metrics`, if that is configured. Returns false for all others. */
-  answer(request: IncomingMessage, response: ServerResponse): boolean;
-  /** Exports all remaining data. */
-  shutDown(): Promise<void>;
-}
+export type Telemetry = Awaited<ReturnType<typeof startTelemetry>>;
 
 /** The maximum number of series per metric. The rest is added up under `otel_metric_overflow`. */
 const maxSeries = 500;
@@ -81,7 +72,7 @@ const countedStates = [
 ];
 
 /** Starts telemetry. Processes without telemetry do not load any other module of this folder. */
-export async function startTelemetry(options: TelemetryOptions): Promise<Telemetry> {
+export async function startTelemetry(options: TelemetryOptions) {
   const { config, store, redact, onError } = options;
   const resource = defaultResource()
     .merge(resourceFromAttributes({ "service.name": "golem-forge" }))
@@ -112,14 +103,16 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
       new RunMetrics({ instruments, store, onError }),
       ...(sampler ? [new RunTraces({ tracer, ids, sampler, store, redact, onError })] : []),
     ],
-    answer: (request, response) => {
+    /** Answers a request for `/metrics`, if that is configured. Returns false for all others. */
+    answer: (request: IncomingMessage, response: ServerResponse): boolean => {
       const [path] = (request.url ?? "").split("?", 1);
       if (!scraped || config.metricsToken === undefined || path !== "/metrics") return false;
       const scrape = { reader: scraped, token: config.metricsToken, onError };
       void answerScrape(request, scrape).then((answer) => send(response, answer));
       return true;
     },
-    shutDown: async () => {
+    /** Exports all remaining data. */
+    shutDown: async (): Promise<void> => {
       await Promise.allSettled([meters.shutdown({ timeoutMillis: exportTimeoutMs }), tracers?.shutdown()]);
     },
   };

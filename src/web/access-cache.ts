@@ -2,25 +2,22 @@ import { LRUCache } from "lru-cache";
 import type { OpenGitHub, Permission, RepositoryRef } from "#domain/github.ts";
 
 /** GitHub's answers about people and repositories, cached for a minute. For display only: commands always ask GitHub. */
-export interface AccessCache {
-  /** `unknown` if GitHub did not answer. */
-  permissionOf(repository: RepositoryRef, person: { login: string; id: number }): Promise<Permission | "unknown">;
-  /** True if GitHub did not answer. */
-  isPrivate(repository: RepositoryRef): Promise<boolean>;
-}
+export type AccessCache = ReturnType<typeof createAccessCache>;
 
 const lifetimeMs = 60_000;
 /** A stream asks several times a second, even while GitHub refuses. */
 const failureLifetimeMs = 2_000;
 const maxEntries = 2_000;
 
-export function createAccessCache({ openGitHub, now }: { openGitHub: OpenGitHub; now: () => number }): AccessCache {
+export function createAccessCache({ openGitHub, now }: { openGitHub: OpenGitHub; now: () => number }) {
   const permission = cached<Permission | "unknown">(now, "unknown");
   const visibility = cached(now, true);
   return {
-    permissionOf: (repository, { login, id }) =>
+    /** `unknown` if GitHub did not answer. */
+    permissionOf: (repository: RepositoryRef, { login, id }: { login: string; id: number }) =>
       permission(`${keyOf(repository)} ${id}`, () => openGitHub(repository).getPermission(login, id)),
-    isPrivate: (repository) =>
+    /** True if GitHub did not answer. */
+    isPrivate: (repository: RepositoryRef) =>
       visibility(keyOf(repository), async () => (await openGitHub(repository).getRepository()).private),
   };
 }

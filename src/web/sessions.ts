@@ -10,15 +10,7 @@ import { equalSecrets } from "#text/equal-secrets.ts";
 export const Session = z.object({ login: z.string(), id: z.number(), nonce: z.string() });
 export type Session = z.infer<typeof Session>;
 
-export interface Sessions {
-  /** Resolves to undefined without a session, and for a copy of the cookie soon after the person signed out. */
-  current(context: Context): Promise<Session | undefined>;
-  begin(context: Context, person: Pick<Session, "login" | "id">): void;
-  end(context: Context): Promise<void>;
-  /** The key that every form of this session carries, so that no other site can submit one (CSRF protection). */
-  formKey(session: Session): string;
-  isFormKey(session: Session, key: string): boolean;
-}
+export type Sessions = ReturnType<typeof createSessions>;
 
 export const sessionCookie: CookieKind<Session> = { name: "session", lifetimeMs: 2 * 60 * 60_000, schema: Session };
 
@@ -34,7 +26,7 @@ interface SessionsOptions {
   now: () => number;
 }
 
-export function createSessions({ cookies, key, keys, now }: SessionsOptions): Sessions {
+export function createSessions({ cookies, key, keys, now }: SessionsOptions) {
   const formKey = ({ nonce, id }: Session) => createHmac("sha256", key).update(`form ${id} ${nonce}`).digest("hex");
   const recordedKey = (session: Session) =>
     `ended session ${createHash("sha256").update(formKey(session)).digest("hex")}`;
@@ -52,13 +44,14 @@ export function createSessions({ cookies, key, keys, now }: SessionsOptions): Se
     return found;
   };
   return {
-    current: async (context) => {
+    /** Resolves to undefined without a session, and for a copy of the cookie soon after the person signed out. */
+    current: async (context: Context): Promise<Session | undefined> => {
       const session = cookies.get(context, sessionCookie);
       return session && !(await isEnded(recordedKey(session))) ? session : undefined;
     },
-    begin: (context, { login, id }) =>
+    begin: (context: Context, { login, id }: Pick<Session, "login" | "id">): void =>
       cookies.set(context, sessionCookie, { login, id, nonce: randomBytes(16).toString("hex") }),
-    end: async (context) => {
+    end: async (context: Context): Promise<void> => {
       const session = cookies.get(context, sessionCookie);
       if (session) {
         await keys().recordKey(recordedKey(session));
@@ -66,8 +59,9 @@ export function createSessions({ cookies, key, keys, now }: SessionsOptions): Se
       }
       cookies.delete(context, sessionCookie);
     },
+    /** The key that every form of this session carries, so that no other site can submit one (CSRF protection). */
     formKey,
-    isFormKey: (session, given) => equalSecrets(given, formKey(session)),
+    isFormKey: (session: Session, given: string) => equalSecrets(given, formKey(session)),
   };
 }
 
@@ -81,14 +75,7 @@ export interface CookieKind<T extends object> {
  * Cookies that only this deployment can create, and that expire on the server too. Hono's signed cookies sign the value alone;
  * these also sign the name, so that the cookie of one kind is never accepted as another.
  */
-export interface SealedCookies {
-  set<T extends object>(context: Context, kind: CookieKind<T>, value: T): void;
-  delete(context: Context, kind: CookieKind<object>): void;
-  /** Undefined if the cookie is missing, expired, of another kind, or was not sealed with this deployment's key. */
-  get<T extends object>(context: Context, kind: CookieKind<T>): T | undefined;
-  /** The content of a cookie that holds this value. */
-  seal<T extends object>(kind: CookieKind<T>, value: T): string;
-}
+export type SealedCookies = ReturnType<typeof createSealedCookies>;
 
 interface SealedCookiesOptions {
   key: Buffer;
@@ -97,7 +84,7 @@ interface SealedCookiesOptions {
   now: () => number;
 }
 
-export function createSealedCookies({ key, secure, now }: SealedCookiesOptions): SealedCookies {
+export function createSealedCookies({ key, secure, now }: SealedCookiesOptions) {
   const attributes = {
     path: "/",
     httpOnly: true,
@@ -109,6 +96,7 @@ export function createSealedCookies({ key, secure, now }: SealedCookiesOptions):
   const sign = (name: string, payload: string) =>
     createHmac("sha256", key).update(`${name}.${payload}`).digest("base64url");
 
+  /** The content of a cookie that holds this value. */
   function seal<T extends object>({ name, lifetimeMs }: CookieKind<T>, value: T): string {
     const payload = Buffer.from(JSON.stringify({ value, until: now() + lifetimeMs })).toString("base64url");
     return `${payload}.${sign(name, payload)}`;
@@ -116,15 +104,16 @@ export function createSealedCookies({ key, secure, now }: SealedCookiesOptions):
 
   return {
     seal,
-    set: (context, kind, value) =>
+    set: <T extends object>(context: Context, kind: CookieKind<T>, value: T): void =>
       setCookie(context, cookieName(kind.name), seal(kind, value), {
         ...attributes,
         maxAge: Math.floor(kind.lifetimeMs / 1_000),
       }),
-    delete: (context, { name }) => {
+    delete: (context: Context, { name }: CookieKind<object>): void => {
       deleteCookie(context, cookieName(name), attributes);
     },
-    get: (context, { name, schema }) => {
+    /** Undefined if the cookie is missing, expired, of another kind, or was not sealed with this deployment's key. */
+    get: <T extends object>(context: Context, { name, schema }: CookieKind<T>): T | undefined => {
       const sealed = getCookie(context, cookieName(name), secure ? "host" : undefined) ?? "";
       const [payload = "", signature = ""] = sealed.split(".");
       if (!equalSecrets(signature, sign(name, payload))) return undefined;

@@ -26,12 +26,7 @@ interface Person {
   id: number;
 }
 
-export interface SignIn {
-  /** Stores the attempt in a cookie and returns GitHub's URL to redirect the browser to. */
-  begin(context: Context, returnTo: string): string;
-  /** Returns who signed in and where they wanted to go. Throws a UserError for an attempt that this app did not begin. */
-  complete(context: Context): Promise<Person & { returnTo: string }>;
-}
+export type SignIn = ReturnType<typeof createSignIn>;
 
 export const callbackPath = "/runs/-/signed-in";
 
@@ -48,7 +43,7 @@ const attemptCookie: CookieKind<z.infer<typeof Attempt>> = {
 };
 
 /** Signs people in with the App's OAuth client. The token is used once, to read who they are, and then revoked. */
-export function createSignIn({ url, github, client, cookies }: SignInOptions): SignIn {
+export function createSignIn({ url, github, client, cookies }: SignInOptions) {
   const redirectUrl = `${url}${callbackPath}`;
   let running = 0;
 
@@ -80,7 +75,8 @@ export function createSignIn({ url, github, client, cookies }: SignInOptions): S
   }
 
   return {
-    begin: (context, returnTo) => {
+    /** Stores the attempt in a cookie and returns GitHub's URL to redirect the browser to. */
+    begin: (context: Context, returnTo: string): string => {
       const [state, verifier] = [randomBytes(24).toString("base64url"), randomBytes(48).toString("base64url")];
       const query = new URLSearchParams({
         client_id: client.clientId,
@@ -92,7 +88,8 @@ export function createSignIn({ url, github, client, cookies }: SignInOptions): S
       cookies.set(context, attemptCookie, { state, verifier, to: returnTo });
       return `${github.webUrl}/login/oauth/authorize?${query}`;
     },
-    complete: async (context) => {
+    /** Returns who signed in and where they wanted to go. Throws a UserError for an attempt that this app did not begin. */
+    complete: async (context: Context): Promise<Person & { returnTo: string }> => {
       const attempt = cookies.get(context, attemptCookie);
       if (!attempt || !equalSecrets(context.req.query("state") ?? "", attempt.state)) {
         throw new UserError("This sign-in has expired or began in another browser. Open the run and sign in again.");

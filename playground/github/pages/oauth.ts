@@ -21,37 +21,29 @@ export interface AuthorizeRequest {
   challenge: string;
 }
 
-export interface OAuth {
-  /** Returns what is wrong with the request; undefined for a valid one. */
-  findProblem(request: AuthorizeRequest): string | undefined;
-  /** Returns the address that sends the browser back, signed in as this user. */
-  authorize(request: AuthorizeRequest, user: User): string;
-  /** Exchanges a code for its user, once. Returns undefined if the code, the client or the verifier is wrong. */
-  redeem(given: {
-    clientId: string;
-    clientSecret: string;
-    code: string;
-    redirectUri: string;
-    verifier: string;
-  }): User | undefined;
-}
+type RedeemRequest = Record<"clientId" | "clientSecret" | "code" | "redirectUri" | "verifier", string>;
 
 const codeLifetimeMs = 10 * 60_000;
 
-export function createOAuth(client: OAuthClient | undefined): OAuth {
+export type OAuth = ReturnType<typeof createOAuth>;
+
+export function createOAuth(client: OAuthClient | undefined) {
   const grants = new Map<string, Grant>();
   return {
-    findProblem: ({ clientId, redirectUri, state, challenge }) => {
+    /** Returns what is wrong with the request; undefined for a valid one. */
+    findProblem: ({ clientId, redirectUri, state, challenge }: AuthorizeRequest): string | undefined => {
       if (!client || clientId !== client.clientId) return "The client_id is unknown.";
       if (redirectUri !== client.callbackUrl) return "The redirect_uri is not the app's callback URL.";
       return state && challenge ? undefined : "The state, or the code_challenge with the method S256, is missing.";
     },
-    authorize: ({ redirectUri, state, challenge }, user) => {
+    /** Returns the address that sends the browser back, signed in as this user. */
+    authorize: ({ redirectUri, state, challenge }: AuthorizeRequest, user: User): string => {
       const code = randomBytes(10).toString("hex");
       grants.set(code, { user, challenge, expiresAt: Date.now() + codeLifetimeMs });
       return `${redirectUri}?${new URLSearchParams({ code, state })}`;
     },
-    redeem: ({ clientId, clientSecret, code, redirectUri, verifier }) => {
+    /** Exchanges a code for its user, once. Returns undefined if the code, the client or the verifier is wrong. */
+    redeem: ({ clientId, clientSecret, code, redirectUri, verifier }: RedeemRequest): User | undefined => {
       const grant = grants.get(code);
       grants.delete(code);
       const isClient = clientId === client?.clientId && clientSecret === client.clientSecret;

@@ -186,20 +186,6 @@ async function missingBranchError(remote: Remote, branch: string | undefined): P
   return new UserError(`Branch ${branch} not found in ${remote.name}${near ? `. Did you mean ${near}?` : "."}`);
 }
 
-/**
- * The bases of this process. Evicts the least recently used ones when the total exceeds `maxBytes`. A base that a
- * sandbox still uses can be found even after that, since it is in memory anyway.
- */
-interface BaseCache {
-  /**
-   * Returns a base, and loads it if it is not cached. Concurrent loads of the same base share one load, which is
-   * aborted when all callers abort. The caller has checked that its own credentials can read the repository.
-   */
-  get(request: BaseRequest): Promise<Base>;
-  /** Returns the bytes it keeps in memory. */
-  bytes(): number;
-}
-
 export interface BaseRequest {
   /** The tenant and the address of the repository. */
   repository: string;
@@ -215,7 +201,11 @@ interface Loading {
   abort: AbortController;
 }
 
-export function createBaseCache(maxBytes: number): BaseCache {
+/**
+ * The bases of this process. Evicts the least recently used ones when the total exceeds `maxBytes`. A base that a
+ * sandbox still uses can be found even after that, since it is in memory anyway.
+ */
+export function createBaseCache(maxBytes: number) {
   // The least recently used base comes first.
   const kept = new Map<string, { repository: string; base: Base }>();
   const alive = new Map<string, WeakRef<Base>>();
@@ -252,8 +242,13 @@ export function createBaseCache(maxBytes: number): BaseCache {
   }
 
   return {
+    /** Returns the bytes it keeps in memory. */
     bytes: () => sizeOf(kept.values()),
-    get: async (request) => {
+    /**
+     * Returns a base, and loads it if it is not cached. Concurrent loads of the same base share one load, which is
+     * aborted when all callers abort. The caller has checked that its own credentials can read the repository.
+     */
+    get: async (request: BaseRequest): Promise<Base> => {
       const { repository, commit, signal } = request;
       const key = JSON.stringify([repository, commit]);
       signal?.throwIfAborted();

@@ -232,27 +232,22 @@ function complain(terminal: Terminal, sentence: string): void {
 }
 
 /** A patch file outside the checkout with the changes of a run. It survives a crash of this process. */
-export interface BackupPatch {
-  readonly path: string;
-  /** Writes the changes made so far. Returns false when there are none. */
-  save(): boolean;
-  /** Deletes the file: the changes were applied, saved or discarded. */
-  discard(): void;
-}
+export type BackupPatch = ReturnType<typeof createBackupPatch>;
 
 export function createBackupPatch(
   checkout: Pick<Checkout, "root" | "changes">,
   id: string,
   { env }: Pick<CommandContext, "env">,
-): BackupPatch {
+) {
   let path = join(stateFolder({ env }), `${checkoutName(checkout.root)}-${id}.patch`);
   let written = "";
 
   return {
-    get path() {
+    get path(): string {
       return path;
     },
-    save() {
+    /** Writes the changes made so far. Returns false when there are none. */
+    save(): boolean {
       const patch = writePatch(checkout.changes());
       if (patch === written) return patch !== "";
       if (patch === "") rmSync(path, { force: true });
@@ -260,7 +255,8 @@ export function createBackupPatch(
       written = patch;
       return patch !== "";
     },
-    discard() {
+    /** Deletes the file: the changes were applied, saved or discarded. */
+    discard(): void {
       rmSync(path, { force: true });
       written = "";
     },

@@ -1,30 +1,12 @@
 import { Readable } from "node:stream";
 import { createEventCLIAdapter, type EventCLIAdapterOptions, userExited } from "#terminal/event-cli-adapter.ts";
 import { openPrompter } from "#terminal/prompter.ts";
-import { createStyle, isTerminal, type Style } from "#terminal/style.ts";
-import { createUIEventBus, type UIEventBus, type Unsubscribe } from "#ui/ui-event-bus.ts";
+import { createStyle, isTerminal } from "#terminal/style.ts";
+import { createUIEventBus, type Unsubscribe } from "#ui/ui-event-bus.ts";
 import type { CommandContext } from "./command-context.ts";
 
 /** The terminal of a running worker: output, questions and interruptions. */
-export interface Terminal {
-  readonly bus: UIEventBus;
-  readonly paint: Style;
-  /** True if a person can answer questions. */
-  readonly isInteractive: boolean;
-  /** True if standard output is a terminal. Otherwise only the answer is written to it. */
-  readonly outputIsForPeople: boolean;
-  print(...lines: string[]): void;
-  /** Resolves to the typed line; undefined without a person, at the end of the input, or after Ctrl+C. */
-  ask(question: string, options?: { commands?: boolean; isProse?: boolean }): Promise<string | undefined>;
-  interruptSignal(): AbortSignal;
-  /** Makes the next Ctrl+C count as the first one again. */
-  resetInterrupt(): void;
-  /** Calls back on a second Ctrl+C. */
-  onSecondInterrupt(listener: () => void): Unsubscribe;
-  /** True if the person has entered /exit. */
-  hasExited(): boolean;
-  close(): Promise<void>;
-}
+export type Terminal = Awaited<ReturnType<typeof openTerminal>>;
 
 export interface TerminalOptions extends Pick<EventCLIAdapterOptions, "historyFile" | "files"> {
   json: boolean;
@@ -38,7 +20,7 @@ export interface TerminalOptions extends Pick<EventCLIAdapterOptions, "historyFi
 export async function openTerminal(
   { input, output, errors }: CommandContext,
   { json, quiet, historyFile, files }: TerminalOptions,
-): Promise<Terminal> {
+) {
   const isInteractive = !json && isTerminal(input);
   // Input that no person types must not keep the process alive.
   const typed = isInteractive ? input : Readable.from([]);
@@ -67,23 +49,29 @@ export async function openTerminal(
   return {
     bus,
     paint: createStyle(shown),
+    /** True if a person can answer questions. */
     isInteractive,
+    /** True if standard output is a terminal. Otherwise only the answer is written to it. */
     outputIsForPeople,
-    print: (...lines) => {
+    print: (...lines: string[]): void => {
       if (lines.length > 0) prompter.print(lines.map((line) => `${line}\n`).join(""));
     },
-    ask: async (question, { commands = false, isProse = false } = {}) =>
+    /** Resolves to the typed line; undefined without a person, at the end of the input, or after Ctrl+C. */
+    ask: async (question: string, { commands = false, isProse = false } = {}) =>
       isInteractive ? prompter.ask(question, { signal: interruption.signal, verbatim: !commands, isProse }) : undefined,
     interruptSignal: () => interruption.signal,
-    resetInterrupt: () => {
+    /** Makes the next Ctrl+C count as the first one again. */
+    resetInterrupt: (): void => {
       interruption = new AbortController();
     },
-    onSecondInterrupt: (listener) => {
+    /** Calls back on a second Ctrl+C. */
+    onSecondInterrupt: (listener: () => void): Unsubscribe => {
       secondInterruptListeners.add(listener);
       return () => secondInterruptListeners.delete(listener);
     },
+    /** True if the person has entered /exit. */
     hasExited: () => hasExited,
-    close: async () => {
+    close: async (): Promise<void> => {
       await adapter.shutdown();
       prompter.release();
     },

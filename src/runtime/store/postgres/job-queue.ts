@@ -13,24 +13,6 @@ export interface QueueJob {
   retryCount: number;
 }
 
-/**
- * The runs that have something to do and are not held by a replica. A run is in the queue at most once, waiting or
- * taken. Operations join the caller's transaction, so that jobs always match the rows of the store.
- */
-export interface JobQueue {
-  /** Runs without a repository count toward no limit. */
-  put(runs: readonly { id: string; repository: string | null }[], sql: Pick<Sql, "raw">): Promise<void>;
-  take(limit: number, sql: Pick<Sql, "raw">): Promise<QueueJob[]>;
-  remove(jobIds: readonly string[], sql: Pick<Sql, "raw">): Promise<void>;
-  /** Returns the runs that wait because too many runs of their repository are active, by their position. */
-  findWaiting(): Promise<WaitingRun[]>;
-  /** The maximum number of active runs per repository. */
-  readonly runsPerRepository: number | undefined;
-  /** Sends a heartbeat for these jobs, and returns those that still belong to this replica. */
-  touch(jobs: readonly QueueJob[]): Promise<QueueJob[]>;
-  close(): Promise<void>;
-}
-
 /** A root run that waits because too many runs of its repository are active. */
 const WaitingRun = z.object({
   runId: z.string(),
@@ -50,10 +32,16 @@ const heartbeatSeconds = 10;
 /** pg-boss returns the jobs it has touched, but its types do not include them. */
 const Touched = z.object({ settled: z.array(z.string()).nullish() });
 
+/**
+ * The runs that have something to do and are not held by a replica. A run is in the queue at most once, waiting or
+ * taken. Operations join the caller's transaction, so that jobs always match the rows of the store.
+ */
+export type JobQueue = Awaited<ReturnType<typeof openJobQueue>>;
+
 export async function openJobQueue(
   connection: PostgresConnection,
   options: { runsPerRepository: number | undefined; onError: (error: unknown) => void },
-): Promise<JobQueue> {
+) {
   const boss = new PgBoss({
     db: databaseOf(connection),
     schema,
@@ -70,8 +58,10 @@ export async function openJobQueue(
   await boss.updateQueue(name, settings);
 
   return {
+    /** The maximum number of active runs per repository. */
     runsPerRepository: options.runsPerRepository,
-    findWaiting: () =>
+    /** Returns the runs that wait because too many runs of their repository are active, by their position. */
+    findWaiting: (): Promise<WaitingRun[]> =>
       options.runsPerRepository === undefined
         ? Promise.resolve([])
         : connection.query(
@@ -85,7 +75,8 @@ export async function openJobQueue(
               order by position, created_on`,
             [name, minWaitSeconds],
           ),
-    put: async (runs, sql) => {
+    /** Runs without a repository count toward no limit. */
+    put: async (runs: readonly { id: string; repository: string | null }[], sql: Pick<Sql, "raw">): Promise<void> => {
       const jobs = runs.map(({ id, repository }) => ({
         id: nextJobId(),
         singletonKey: id,
@@ -105,7 +96,7 @@ export async function openJobQueue(
         [name, uncounted.map(({ id }) => id)],
       );
     },
-    take: async (limit, sql) => {
+    take: async (limit: number, sql: Pick<Sql, "raw">): Promise<QueueJob[]> => {
       const groupConcurrency = options.runsPerRepository;
       const jobs = await boss.fetch<{ runId: string }>(name, {
         batchSize: limit,
@@ -117,10 +108,11 @@ export async function openJobQueue(
         isCounted: groupConcurrency === undefined || Boolean(groupId),
       }));
     },
-    remove: async (jobIds, sql) => {
+    remove: async (jobIds: readonly string[], sql: Pick<Sql, "raw">): Promise<void> => {
       if (jobIds.length > 0) await boss.deleteJob(name, [...jobIds], { db: databaseOf(sql) });
     },
-    touch: async (jobs) => {
+    /** Sends a heartbeat for these jobs, and returns those that still belong to this replica. */
+    touch: async (jobs: readonly QueueJob[]): Promise<QueueJob[]> => {
       if (jobs.length === 0) return [];
       const { settled } = Touched.parse(await boss.touch(name, [...jobs]));
       return jobs.filter(({ id }) => settled?.includes(id));

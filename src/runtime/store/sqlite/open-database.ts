@@ -78,23 +78,10 @@ export function openReadOnlyConnection(path: string): SqliteConnection {
 }
 
 /** A database in memory that is persisted elsewhere, as an image and the changes since then. */
-export interface RecordedDatabase {
-  sql: SqliteConnection;
-  /** True if the image has to be replaced, since schema changes are not recorded. */
-  isMigrated: boolean;
-  /** Returns the whole database. */
-  image(): Uint8Array;
-  /** True if something has changed since the last call of `takeChanges`. */
-  hasChanges(): boolean;
-  /** Returns the changes since the last call as a SQLite changeset. Must not be called in a transaction. */
-  takeChanges(): Uint8Array;
-}
+export type RecordedDatabase = ReturnType<typeof openRecordedDatabase>;
 
 /** Opens an image and its later changesets in memory, or an empty database. Throws a UserError for a newer image. */
-export function openRecordedDatabase(saved?: {
-  image: Uint8Array;
-  changesets: readonly Uint8Array[];
-}): RecordedDatabase {
+export function openRecordedDatabase(saved?: { image: Uint8Array; changesets: readonly Uint8Array[] }) {
   const database = createMemoryDatabase(saved?.image);
   for (const changeset of saved?.changesets ?? []) {
     if (!database.applyChangeset(changeset)) throw new Error("The saved changes do not match the saved database.");
@@ -108,10 +95,14 @@ export function openRecordedDatabase(saved?: {
   let session = database.createSession();
   return {
     sql: connectionOf(database, { close: () => {} }, memory),
+    /** True if the image has to be replaced, since schema changes are not recorded. */
     isMigrated,
-    image: () => database.serialize(),
+    /** Returns the whole database. */
+    image: (): Uint8Array => database.serialize(),
+    /** True if something has changed since the last call of `takeChanges`. */
     hasChanges: () => changeCount() > taken,
-    takeChanges: () => {
+    /** Returns the changes since the last call as a SQLite changeset. Must not be called in a transaction. */
+    takeChanges: (): Uint8Array => {
       const changes = session.changeset();
       session.close();
       session = database.createSession();
