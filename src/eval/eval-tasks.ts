@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { isInside } from "#sandbox/checkout/is-inside.ts";
@@ -151,9 +151,10 @@ function readTask(folder: string, { isTrusted }: TaskOptions): EvalTask {
         : `${file}: ${repository} not found.`,
     );
   }
+  const ownWorker = worker.endsWith(".worker") ? resolve(folder, worker) : undefined;
   const hidden = join(folder, "checks");
   const patch = join(folder, review?.patch ?? "");
-  const outside = [isUrl ? folder : path, hidden, patch].find((one) => !staysInside(one, folder));
+  const outside = [isUrl ? folder : path, ownWorker ?? folder, hidden, patch].find((one) => !staysInside(one, folder));
   if (outside !== undefined && !isTrusted) {
     throw new UserError(`${file} uses ${outside}, which is outside of its folder. Review it, then add --trust-tools.`);
   }
@@ -161,7 +162,7 @@ function readTask(folder: string, { isTrusted }: TaskOptions): EvalTask {
   return {
     ...shared,
     name: basename(folder),
-    worker: worker.endsWith(".worker") ? resolve(dirname(file), worker) : worker,
+    worker: ownWorker ?? worker,
     prompt: task,
     repository:
       commit === undefined ? { kind: "folder", path } : { kind: "git", url: isUrl ? repository : path, commit },

@@ -126,13 +126,17 @@ test.each([
   ["a folder of files", "repository: ../../private\n", "private"],
   ["a link to one", "repository: link\n", "evals/one/link"],
   ["a git repository", "repository: ../../private\ncommit: HEAD\n", "private"],
+  ["a worker", "worker: ../../private/own.worker\n", "private/own.worker"],
   [
     "a patch",
     "review: { patch: ../../private/a.patch, faults: [{ path: a.txt, lines: [1, 1] }] }\n",
     "private/a.patch",
   ],
 ])("a task does not use %s outside of its folder until the person trusts it", async (_, more, path) => {
-  const world = await worldOf(() => [done], textTask("one", more), { "private/a.patch": "" });
+  const world = await worldOf(() => [done], textTask("one", more), {
+    "private/a.patch": "",
+    "private/own.worker": "---\nname: own\n---\nHelp.\n",
+  });
   symlinkSync("../../private", world.at("evals/one/link"));
 
   const { code, errors } = await world.golem("-m", "compatible:good");
