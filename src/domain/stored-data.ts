@@ -24,7 +24,7 @@ export function parseVersioned<Schema extends z.ZodType>(
   if (parsed.success) return parsed.data;
 
   const problems = parsed.error.issues.map(({ path, message }) => `${path.join(".") || "value"}: ${message}`);
-  throw new UnreadableDataError(`${name} cannot be read: ${problems.join("; ")}`, { cause: parsed.error });
+  throw new UnreadableDataError(`${name} cannot be read: ${problems.join("; ")}.`, { cause: parsed.error });
 }
 
 function storedVersion(data: unknown): number | undefined {

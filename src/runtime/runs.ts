@@ -208,9 +208,9 @@ export interface Runs {
   requestResume(thread: ThreadRef, request: RunRequest & { text?: string }): Promise<string[]>;
   /**
    * Ends the thread's live runs for good, and those that have ended with their pull requests: they do not continue when these are
-   * reopened. Returns these pull requests.
+   * reopened. Returns these pull requests, and why runs cannot be read: these end as soon as they can be.
    */
-  requestCancel(thread: ThreadRef, request: RunRequest): Promise<number[]>;
+  requestCancel(thread: ThreadRef, request: RunRequest): Promise<{ closed: number[]; unreadable: string[] }>;
   /**
    * Ends the thread's newest live run, with its work so far as its result. Without a live run, the newest that has ended with its
    * pull request does not continue when that is reopened. Returns this pull request.

@@ -43,7 +43,7 @@ export function recordingRuns() {
     requestBaseMerge: vi.fn<Runs["requestBaseMerge"]>(async () => {}),
     requestStop: vi.fn<Runs["requestStop"]>(async () => []),
     requestResume: vi.fn<Runs["requestResume"]>(async () => []),
-    requestCancel: vi.fn<Runs["requestCancel"]>(async () => []),
+    requestCancel: vi.fn<Runs["requestCancel"]>(async () => ({ closed: [], unreadable: [] })),
     requestExit: vi.fn<Runs["requestExit"]>(async () => []),
     requestRetry: vi.fn<Runs["requestRetry"]>(async () => {}),
     clearConversation: vi.fn<Runs["clearConversation"]>(async () => {}),

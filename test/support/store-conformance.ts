@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { RunEvent } from "#domain/events.ts";
 import { emptyLedger, type LedgerEntry, verifyEntry } from "#domain/ledger.ts";
 import { textPreview } from "#domain/preview.ts";
 import { questionName } from "#runtime/read-log.ts";
@@ -485,6 +486,28 @@ function logTests(): void {
     expect(await store.log("r1", log[0]?.id)).toEqual(log.slice(1));
     expect(await store.log("r1", log[0]?.id, 1)).toEqual(log.slice(1, 2));
     expect(await store.log("unknown")).toEqual([]);
+  });
+
+  test("the commands of a run are those of its events that stop, resume or end it, consumed or not", async () => {
+    await startRun();
+    const stop: RunEvent = { type: "run.stop", by: "ada \u0000", reason: "Closed." };
+    const cancel: RunEvent = { type: "run.cancel", by: "ada" };
+    const lookalike: RunEvent = {
+      ...{ type: "model.answered", text: "", calls: [], finishReason: "stop", lastSeenId: 0 },
+      messages: [{ type: "run.cancel" }],
+      usage: { inputTokens: 1, outputTokens: 1 },
+    };
+    await store.ingest({
+      events: [stop, said('"type":"run.stop"'), lookalike, cancel].map((event) => ({ runId: "r1", event })),
+    });
+    const [{ id = 0 } = {}] = await store.inbox("r1");
+    await store.advance(sampleStep("r1", { consumed: [id] }));
+
+    const { events, unreadable } = await store.commandsOf("r1");
+
+    expect(events.map(({ event }) => event)).toEqual([stop, cancel]);
+    expect(unreadable).toBeUndefined();
+    expect(await store.commandsOf("unknown")).toEqual({ events: [], unreadable: undefined });
   });
 
   test("events with any text are returned unchanged", async () => {

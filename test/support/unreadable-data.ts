@@ -78,6 +78,20 @@ function runTests(): void {
 }
 
 function otherTests(): void {
+  test("of a run's commands, those after one that cannot be read are returned", async () => {
+    const { store, execute } = opened;
+    const resume = { runId: "r1", event: { type: "run.resume" as const, by: "ada" } };
+    await store.ingest({ events: [{ runId: "r1", event: { type: "run.stop", by: "ada" } }, resume] });
+    const [, { id = 0 } = {}] = await store.inbox("r1");
+    await execute(`update events set event = '{"version":99,"type":"run.rest"}' where id = ${id}`);
+    await store.ingest({ events: [resume] });
+
+    const { events, unreadable } = await store.commandsOf("r1");
+
+    expect(events.map(({ event }) => event)).toEqual([resume.event]);
+    expect(unreadable).toBeInstanceOf(UnreadableDataError);
+  });
+
   test("a log and an inbox with an unreadable event are rejected", async () => {
     const { store, execute } = opened;
     await store.ingest({ events: [{ runId: "r1", event: said("hello") }] });

@@ -43,7 +43,12 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
     assertThreadOpen(comment);
     return withoutReply(runs.requestResume(thread, { ...person, ...(text && { text }) }));
   },
-  cancel: async (_, { runs, thread, person }) => describeClosed(await runs.requestCancel(thread, person), staysEnded),
+  cancel: async (_, { runs, thread, person }) => {
+    const { closed, unreadable } = await runs.requestCancel(thread, person);
+    const delayed = unreadable.map((problem) => `${problem} The run ends as soon as it can be read.`);
+    const ended = describeClosed(closed, staysEnded);
+    return paragraphs(...delayed, ended) || undefined;
+  },
   retry: (_, { runs, comment, thread, person }) => {
     assertThreadOpen(comment);
     return withoutReply(runs.requestRetry(thread, { ...person, origin: originOf(comment), seen: comment.seen }));

@@ -301,18 +301,14 @@ async function activityOf(store: Store, id: string): Promise<"paused" | "running
   return run && !run.unreadable && stateName(run.snapshot) === "interrupted" ? "paused" : "running";
 }
 
-/**
- * Returns the stop with which a person has paused a run; undefined if it was resumed since. With a reason, the app has
- * stopped it, perhaps after a person. Throws an UnreadableDataError.
- */
-export async function findStopByPerson(
-  store: Store,
-  runId: string,
-): Promise<{ id: number; at: number; event: Extract<RunEvent, { type: "run.stop" }> } | undefined> {
-  // Read before the log, so that an event that is applied meanwhile is found in one of them.
-  const inbox = await store.inbox(runId);
-  const last = [...(await store.log(runId)), ...inbox].findLast(
-    ({ event }) => event.type === "run.resume" || (event.type === "run.stop" && event.reason === undefined),
-  );
-  return last?.event.type === "run.stop" ? { id: last.id, at: last.at, event: last.event } : undefined;
+/** Returns why a run or its inbox cannot be read, so that it applies no event. */
+export async function findReadingProblem(store: Store, run: StoredRun): Promise<UnreadableDataError | undefined> {
+  if (run.unreadable) return run.unreadable;
+  try {
+    await store.inbox(run.id);
+    return undefined;
+  } catch (error) {
+    if (error instanceof UnreadableDataError) return error;
+    throw error;
+  }
 }

@@ -24,6 +24,7 @@ import {
   closedPullRequest,
   continuingRuns,
   dividePaused,
+  findReadingProblem,
   listClosedPullRequests,
   listModels,
   listOpenPullRequests,
@@ -270,12 +271,15 @@ export class RunService implements Runs {
   async requestCancel(
     thread: ThreadRef,
     { by, via, deliveryId, runId }: Parameters<Runs["requestCancel"]>[1],
-  ): Promise<number[]> {
-    const { live, closed } = await continuingRuns(this.#options.store, thread, runId);
-    if (await this.#isKnown(deliveryId)) return [];
+  ): ReturnType<Runs["requestCancel"]> {
+    const { store } = this.#options;
+    const { live, closed } = await continuingRuns(store, thread, runId);
+    const problems = await Promise.all(live.map((run) => findReadingProblem(store, run)));
+    const unreadable = problems.flatMap((problem) => problem?.message ?? []);
+    if (await this.#isKnown(deliveryId)) return { closed: [], unreadable };
     if (live.length + closed.length === 0) throw new UserError(noWorkerRunning);
     await this.#appendToEach([...live, ...closed], [{ type: "run.cancel", by, via }], deliveryId);
-    return numbersOf(closed);
+    return { closed: numbersOf(closed), unreadable };
   }
 
   async reportLocation(reported: ReportedLocation): Promise<void> {

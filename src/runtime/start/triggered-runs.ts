@@ -3,14 +3,14 @@ import { type RepositorySettings, settingsPath } from "#config/repository-settin
 import { UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub, GitHubRefusalError } from "#domain/github.ts";
 import { scheduleTrigger } from "#domain/run.ts";
-import { UnreadableDataError } from "#domain/stored-data.ts";
+import type { UnreadableDataError } from "#domain/stored-data.ts";
 import { matchesEvent, matchesPaths } from "#domain/trigger.ts";
 import { hourMs } from "#domain/work-context.ts";
 import { stateName } from "#runtime/apply-events.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import type { Runs, ThreadPause, ThreadRef } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
-import { dividePaused, findStopByPerson } from "#runtime/service/run-requests.ts";
+import { dividePaused, findReadingProblem } from "#runtime/service/run-requests.ts";
 import { type RunRow, readable, type Store, type StoredRun } from "#runtime/store/store.ts";
 import { matchesPattern } from "#text/path-pattern.ts";
 import { pluralize } from "#text/pluralize.ts";
@@ -191,10 +191,7 @@ async function findThreadPause(
   const roots = await store.runsOfThread(thread);
   const startedAt = Math.max(0, ...roots.map((run) => (run.unreadable ? 0 : startedByPersonAt(run))));
   for (const run of roots.filter(({ status }) => status !== "done")) {
-    const pause = await findPause(store, run, startedAt).catch((error: unknown) => {
-      if (error instanceof UnreadableDataError) return unreadablePause(run, error);
-      throw error;
-    });
+    const pause = await findPause(store, run, startedAt);
     if (pause) return pause;
   }
   return undefined;
@@ -205,21 +202,26 @@ function startedByPersonAt({ spec }: RunRow): number {
 }
 
 async function findPause(store: Store, run: StoredRun, startedAt: number): Promise<ThreadPause | undefined> {
-  const { id, spec } = readable(run);
-  const stop = await findStopByPerson(store, id);
-  if (!stop || stop.at < startedAt) return undefined;
+  const { events, unreadable } = await store.commandsOf(run.id);
+  // With a reason, the app has stopped it, perhaps after a person.
+  const last = events.findLast(({ event }) => event.type !== "run.stop" || event.reason === undefined);
+  // A run that cannot be read is cancelled as soon as it can.
+  if (last?.event.type === "run.cancel") return undefined;
+  const problem = unreadable ?? (await findReadingProblem(store, run));
+  if (problem) return unreadablePause(run.id, problem);
+  if (last?.event.type !== "run.stop" || last.at < startedAt) return undefined;
   const { paused } = await dividePaused(store, [run]);
   if (paused.length === 0) return undefined;
-  const { name } = spec.worker;
+  const { name } = readable(run).spec.worker;
   return {
-    key: `paused/${id}/${stop.id}`,
-    text: `@${stop.event.by} paused ${name} in this thread, so events and schedules start no worker here. \`/resume\` continues ${name}, \`/cancel\` ends it, and \`/run\` starts another worker; after any of these, events start workers again.`,
+    key: `paused/${run.id}/${last.id}`,
+    text: `@${last.event.by} paused ${name} in this thread, so events and schedules start no worker here. \`/resume\` continues ${name}, \`/cancel\` ends it, and \`/run\` starts another worker; after any of these, events start workers again.`,
   };
 }
 
-function unreadablePause({ id }: StoredRun, { message }: UnreadableDataError): ThreadPause {
+function unreadablePause(runId: string, { message }: UnreadableDataError): ThreadPause {
   return {
-    key: `unreadable/${id}`,
-    text: `${message} Somebody may have paused this run, so events and schedules start no worker in this thread until it can be read. \`/run\` starts one now.`,
+    key: `unreadable/${runId}`,
+    text: `${message} Somebody may have paused this run, so events and schedules start no worker in this thread until it can be read. \`/run\` starts one now. \`/cancel\` ends all runs here, this one as soon as it can be read, and events start workers again.`,
   };
 }

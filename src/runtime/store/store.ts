@@ -107,6 +107,12 @@ export interface RunRow extends RunSummaryRow {
   changeSets: number;
 }
 
+/** The events that stop, resume or end a run, and why an earlier one cannot be read. */
+export interface RunCommands {
+  events: LoggedEvent[];
+  unreadable: UnreadableDataError | undefined;
+}
+
 /** A run whose spec or snapshot this release cannot read. It is shown as paused, and none of its effects are performed. */
 export interface UnreadableRun extends RunSummaryRow {
   unreadable: UnreadableDataError;
@@ -366,6 +372,12 @@ export interface Store extends DeliveryStore {
   inbox(runId: string): Promise<LoggedEvent[]>;
   /** Returns the events of a run after the given event id, in order: all, or at most `limit`. */
   log(runId: string, after?: number, limit?: number): Promise<LoggedEvent[]>;
+
+  /**
+   * Returns the events that stop, resume or end a run when somebody asks for it, in order, consumed or not: those after the last
+   * that cannot be read, and why it cannot. Reads no other events, and does not throw.
+   */
+  commandsOf(runId: string): Promise<RunCommands>;
 
   /** Returns false, and stores nothing, if the version has changed. */
   advance(step: Advance): Promise<boolean>;

@@ -23,6 +23,7 @@ import type {
   EffectProblem,
   EffectQueue,
   Post,
+  RunCommands,
   RunStatus,
   StoredRun,
 } from "./store.ts";
@@ -198,6 +199,23 @@ export const EventColumns = z.object({ id: z.number(), at: z.number(), event: z.
 
 export function readEvent(runId: string, { id, at, event }: z.infer<typeof EventColumns>): LoggedEvent {
   return { id, runId, at, event: parseRecord(RunEvent, event, `Event ${id}`) };
+}
+
+/** A text in every event that stops, resumes or ends a run, and in few others. */
+export const commandText = '"type":"run.';
+
+export function readCommands(runId: string, rows: readonly z.infer<typeof EventColumns>[]): RunCommands {
+  const commands: RunCommands = { events: [], unreadable: undefined };
+  for (const row of rows) {
+    readOr(
+      () => {
+        const logged = readEvent(runId, row);
+        if (logged.event.type.startsWith("run.")) commands.events.push(logged);
+      },
+      (unreadable) => Object.assign(commands, { events: [], unreadable }),
+    );
+  }
+  return commands;
 }
 
 export const EffectColumns = z.object({

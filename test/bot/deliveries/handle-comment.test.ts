@@ -752,14 +752,17 @@ describe("each command", () => {
   test("each command whose effect nothing else shows is answered", async () => {
     runs.raiseCostLimit.mockResolvedValueOnce(undefined);
     runs.requestStop.mockResolvedValueOnce([12]);
-    runs.requestCancel.mockResolvedValueOnce([12]);
+    runs.requestCancel.mockResolvedValueOnce({ closed: [12], unreadable: ["Event 9 cannot be read."] });
     runs.requestExit.mockResolvedValueOnce([12]);
     const answers: [body: string, answer: RegExp][] = [
       [
         "/stop",
         /The worker of #\W?12 has ended, because[\s\S]* If it is reopened, the worker is paused until someone comments `\/resume`\./,
       ],
-      ["/cancel", /If it is reopened, the worker does not continue\./],
+      [
+        "/cancel",
+        /Event 9 cannot be read\. The run ends as soon as it can be read\.[\s\S]*If it is reopened, the worker does not continue\./,
+      ],
       ["/exit", /If it is reopened, the worker does not continue\./],
       ["/approve +$2", /The cost limit was raised\./],
       ["/approve +$2", /The cost limit is now \S*7\.00\. The run continues\./],

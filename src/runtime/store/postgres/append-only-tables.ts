@@ -1,14 +1,16 @@
 import { z } from "zod";
 import type { LoggedEvent } from "#domain/events.ts";
 import { chainEntries, type LedgerDraft, type StoredLedgerEntry } from "#domain/ledger.ts";
-import type { Backlog, DailyCost, HourlyUsage, NewEvent } from "#runtime/store/store.ts";
+import type { Backlog, DailyCost, HourlyUsage, NewEvent, RunCommands } from "#runtime/store/store.ts";
 import {
   BacklogColumns,
+  commandText,
   DailyCostColumns,
   EventColumns,
   hoursOf,
   LedgerColumns,
   readBacklogRows,
+  readCommands,
   readDailyCosts,
   readEvent,
   serializeRecord,
@@ -45,6 +47,16 @@ export async function readLog(
     [runId, after, limit ?? null],
   );
   return rows.map((row) => readEvent(runId, row));
+}
+
+/** Returns the events that stop, resume or end a run. */
+export async function findCommands(sql: Pick<Sql, "query">, runId: string): Promise<RunCommands> {
+  const rows = await sql.query(
+    EventColumns,
+    "select id, at, event from events where run_id = $1 and strpos(event::text, $2) > 0 order by id",
+    [runId, commandText],
+  );
+  return readCommands(runId, rows);
 }
 
 /** Appends events in order, without repeated dedupe keys, and makes their runs due. The runs must be locked. */

@@ -5,7 +5,7 @@ import type { NewDelivery } from "#runtime/store/delivery-store.ts";
 import type { Post, Store } from "#runtime/store/store.ts";
 import { PostColumns, readPost, TimerColumns } from "#runtime/store/stored-rows.ts";
 import { advance, type Completion, completeEffects, touchedRuns } from "./advance.ts";
-import { readBacklog, readInboxes, readLedger, readLog, selectDailyCosts } from "./append-only-tables.ts";
+import { findCommands, readBacklog, readInboxes, readLedger, readLog, selectDailyCosts } from "./append-only-tables.ts";
 import { beginExecution, decide, findApprovals, revokeStored } from "./approvals.ts";
 import { readChanges } from "./changes.ts";
 import {
@@ -85,6 +85,7 @@ export function openPostgresStore(
     },
     inbox: (runId) => read([runId], async (sql) => (await readInboxes(sql, [runId]))(runId)),
     log: (runId, after, limit) => read([runId], (sql) => readLog(sql, { runId, after, limit })),
+    commandsOf: (runId) => read([runId], (sql) => findCommands(sql, runId)),
     advance: (step) =>
       write([step.runId, ...step.effects.map(({ runId }) => runId)], (sql) => advance(sql, step, holder())),
     effectProblem: (runId) => read([runId], (sql) => findEffectProblem(sql, runId)),

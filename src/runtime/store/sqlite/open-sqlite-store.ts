@@ -117,6 +117,7 @@ function storeOver(sql: SqliteConnection, tables = new Tables(sql)): Store {
     saveLocation: (reported) => commits.write(() => locations.save(reported)),
     inbox: (runId) => commits.read(() => events.inbox(runId)),
     log: (runId, after = 0, limit) => commits.read(() => events.log(runId, after, limit)),
+    commandsOf: (runId) => commits.read(() => events.commands(runId)),
     advance: (step) => commits.write(() => tables.advance(step)),
     claimEffect: async (runId, queue, now) => {
       // Mostly there is none, and reading takes no transaction.

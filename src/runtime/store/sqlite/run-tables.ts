@@ -10,17 +10,20 @@ import type {
   NewEffect,
   NewEvent,
   NewRun,
+  RunCommands,
   Store,
   StoredRun,
 } from "#runtime/store/store.ts";
 import {
   BacklogColumns,
+  commandText,
   countedState,
   EffectColumns,
   EventColumns,
   expiredRun,
   NextEffectColumns,
   RunColumns,
+  readCommands,
   readEffect,
   readEvent,
   readProblem,
@@ -257,6 +260,15 @@ export class EventsTable extends Table {
         { runId, after, limit: limit ?? -1 },
       )
       .map((row) => readEvent(runId, row));
+  }
+
+  commands(runId: string): RunCommands {
+    const rows = this.sql.all(
+      EventColumns,
+      "select id, at, event from events where run_id = :runId and instr(event, :commandText) > 0 order by id",
+      { runId, commandText },
+    );
+    return readCommands(runId, rows);
   }
 
   removeLog(runId: string): void {
