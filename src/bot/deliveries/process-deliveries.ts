@@ -85,12 +85,12 @@ export class DeliveryProcessor {
     await Promise.race([this.#settle(), wait(graceMs, undefined, { ref: false })]);
   }
 
-  /** Resolves when no delivery is due. */
+  /** Resolves when no delivery is due, or when it was stopped. */
   async idle(): Promise<void> {
     do {
       this.notify();
       await this.#settle();
-    } while (((await this.#store.nextDeliveryInMs()) ?? Number.POSITIVE_INFINITY) <= 0);
+    } while (!this.#isStopped && ((await this.#store.nextDeliveryInMs()) ?? Number.POSITIVE_INFINITY) <= 0);
   }
 
   async #settle(): Promise<void> {

@@ -374,6 +374,18 @@ test("after GitHub has refused several times, a failure on our side is retried",
   expect(errors).toEqual(["Delivery delivery 1 failed."]);
 });
 
+test("waiting for deliveries ends when the processor is stopped, although some are due", async () => {
+  const processor = startProcessor();
+  await processor.stop(0);
+  await save("1");
+  const reads = vi.spyOn(store, "nextDeliveryInMs");
+
+  await Promise.race([processor.idle(), pass(1_000)]);
+
+  expect(reads.mock.calls.length).toBeLessThan(2);
+  expect(runs.startRun).not.toHaveBeenCalled();
+});
+
 test("a command that arrives late counts only if its comment was not deleted meanwhile", async () => {
   startProcessor();
   const written = new Date(Date.now() - 2 * 24 * 60 * 60_000);
