@@ -99,17 +99,13 @@ function readModules(entry: URL): StrippedModules {
   const found = new Map<string, string>();
   const waiting = [entry];
   for (let url = waiting.pop(); url; url = waiting.pop()) {
-    if (found.has(url.href) || !isOwnModule(url)) continue;
+    if (found.has(url.href) || !url.href.startsWith(sourceFolder.href) || !url.href.endsWith(".ts")) continue;
     const source = strippedSource(url);
     if (source === undefined) continue;
     found.set(url.href, source);
     waiting.push(...importsOf(source, url));
   }
   return [...found];
-}
-
-function isOwnModule({ href }: URL): boolean {
-  return href.startsWith(sourceFolder.href) && href.endsWith(".ts");
 }
 
 function strippedSource(url: URL): string | undefined {

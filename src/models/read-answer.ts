@@ -57,7 +57,7 @@ function hasCall(conversation: readonly ModelMessage[], id: string): boolean {
 
 function readCall(part: CallPart, isUsed: (id: string) => boolean): ModelCall {
   const callId = uniqueId(part.toolCallId, isUsed);
-  const tool = validName(part.toolName);
+  const tool = part.toolName.replaceAll(/[^\w-]/g, "_").slice(0, 64) || "unnamed";
   // Models often send nothing instead of {} for a call without arguments.
   if (part.input === "" || part.input === undefined) return { callId, tool, args: {} };
 
@@ -82,10 +82,6 @@ function newId(): string {
 }
 
 // After an invented name such as "functions.read file", providers would refuse all further requests of the conversation.
-function validName(name: string): string {
-  return name.replaceAll(/[^\w-]/g, "_").slice(0, 64) || "unnamed";
-}
-
 function describeInvalidJson(text: string): string {
   try {
     JSON.parse(text);

@@ -25,7 +25,7 @@ import type { TelemetryConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import { dayMs } from "#domain/work-context.ts";
 import type { ModelTelemetry } from "#models/models.ts";
-import type { Backlog, EffectQueue, Store } from "#runtime/store/store.ts";
+import type { EffectQueue, Store } from "#runtime/store/store.ts";
 import { equalSecrets } from "#text/equal-secrets.ts";
 import { Instruments, metricProducer, type ReadMetrics } from "./metrics.ts";
 import { RunMetrics } from "./run-metrics.ts";
@@ -204,7 +204,10 @@ function readerOf({ store, rateLimits, costPerDay }: TelemetryOptions): ReadMetr
     const ageOf = (at: number | undefined) => (at === undefined ? 0 : Math.max(0, now - at) / 1_000);
     if (now - cost.readAt > costAgeMs) cost = { dollars: await store.costSince({ since: now - dayMs }), readAt: now };
 
-    const runs = new Map([...countedStates.map((state) => [state, 0] as const), ...backlog.runs.map(pairOf)]);
+    const runs = new Map([
+      ...countedStates.map((state) => [state, 0] as const),
+      ...backlog.runs.map(({ state, count }) => [state, count] as const),
+    ]);
     for (const [state, count] of runs) report("golem_forge_runs", count, { state });
     for (const queue of queues) {
       const {
@@ -236,10 +239,6 @@ function readerOf({ store, rateLimits, costPerDay }: TelemetryOptions): ReadMetr
     const { user, system } = process.cpuUsage();
     report("process_cpu_seconds", (user + system) / 1e6, {});
   };
-}
-
-function pairOf({ state, count }: Backlog["runs"][number]): [string, number] {
-  return [state, count];
 }
 
 /** Measures the delay of the event loop over at least ten seconds, regardless of how often it is read. */

@@ -40,7 +40,15 @@ const tokens = new RegExp(`${privateKey}|${tokenPatterns.join("|")}`, "g");
 export function createRedactor(secrets: readonly string[]): (text: string) => string {
   const forms = [...new Set(secrets.filter((secret) => secret.length >= minSecretLength).flatMap(formsOf))];
   const known =
-    forms.length > 0 ? new RegExp(forms.sort(byLengthDescending).map(RegExp.escape).join("|"), "g") : undefined;
+    forms.length > 0
+      ? new RegExp(
+          forms
+            .sort((a, b) => b.length - a.length)
+            .map(RegExp.escape)
+            .join("|"),
+          "g",
+        )
+      : undefined;
   const redact = (text: string) =>
     redactJsonWebTokens((known ? text.replace(known, replacement) : text).replace(tokens, replacement));
 
@@ -121,8 +129,4 @@ function insideBase64(bytes: Buffer): string[] {
     const end = Math.floor((shifted.length * 8) / 6);
     return [shifted.toString("base64").slice(start, end), shifted.toString("base64url").slice(start, end)];
   });
-}
-
-function byLengthDescending(a: string, b: string): number {
-  return b.length - a.length;
 }

@@ -71,7 +71,9 @@ export const gitToolset: Toolset<z.infer<typeof noConfig>> = {
   create: (_, services) => [
     ...localTools(services),
     // A run in a local checkout has no remote branch.
-    ...("push" in services.sandbox ? remoteTools(services) : []),
+    ...("push" in services.sandbox
+      ? [createGitPullTool(services), createGitMergeTool(services), createGitPushTool(services)]
+      : []),
   ],
 };
 
@@ -86,10 +88,6 @@ function localTools(services: ToolServices): NamedTool[] {
     createGitBranchesTool(services),
     createGitCheckConflictsTool(services),
   ];
-}
-
-function remoteTools(services: ToolServices): NamedTool[] {
-  return [createGitPullTool(services), createGitMergeTool(services), createGitPushTool(services)];
 }
 
 /** Tools that run the repository's code, tests and formatters, and install what these need. */

@@ -1,9 +1,9 @@
 import { subscribedEvents } from "#bot/deliveries/handlers.ts";
-import { ActionRunner, type ActionRunnerOptions } from "#playground/actions/action-runner.ts";
 import type { NewRepository } from "#playground/github/create-world.ts";
 import type { SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
 import { type ModelServerOptions, startModelServer } from "#playground/model/model-server.ts";
 import { type ActionWorkflowOptions, actionWorkflowPath, renderActionWorkflow } from "#setup/action-workflow.ts";
+import { ActionRunner, type ActionRunnerOptions } from "./action-runner.ts";
 import { forgeRepository } from "./forge-world.ts";
 import { TestGitHub } from "./test-github.ts";
 

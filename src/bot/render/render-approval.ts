@@ -79,7 +79,10 @@ function renderDecision(approval: Approval): string {
     note && `> ${inline(note, 2_000)}`,
     approval.revoked?.note && `> ${inline(approval.revoked.note, 2_000)}`,
     changedArgs !== undefined &&
-      paragraphs("With these arguments instead:", codeBlock(toJson(changedArgs), "json", 12_000)),
+      paragraphs(
+        "With these arguments instead:",
+        codeBlock(JSON.stringify(changedArgs, null, 2) ?? "undefined", "json", 12_000),
+      ),
     details(
       "The request",
       paragraphs(inline(escapeInvisible(approval.reason), maxReasonLength), layOutRequest(approval).body),
@@ -116,8 +119,4 @@ function forgotten(revoked: Approval["revoked"]): string {
 /** The start of the digest, short enough to compare by eye. */
 function bindingOf({ digest, baseCommit }: Approval): string {
   return `digest ${code(digest.slice(0, 12))}, on commit ${code(baseCommit.slice(0, 7))}`;
-}
-
-function toJson(value: unknown): string {
-  return JSON.stringify(value, null, 2) ?? "undefined";
 }

@@ -131,7 +131,7 @@ async function askModel(
     const event = summary && { id: lastSeenId + 1, runId: "", at: 0, event: summary };
     const messages = fitTranscript(buildTranscript(event ? [...log, event] : log), available);
     if (!messages) {
-      const reason = describeTooLong(maxTokens);
+      const reason = `The conversation, with the worker's instructions and tools, is longer than the ${maxTokens.toLocaleString("en-US")} tokens that this worker's max_context_tokens allows. Start again with a smaller task, or raise it.`;
       return [...events, { type: "model.failed", reason, retryable: false, ...unused }];
     }
     const answer = checked(await models.call(announced(messages)), outputSchema);
@@ -172,10 +172,6 @@ function checked(answer: ModelAnswer, schema: OutputSchema | undefined): ModelAn
   if (!schema || answer.calls.length > 0) return answer;
   const result = checkAnswer(schema, answer.text);
   return result.isValid ? { ...answer, text: result.text } : { ...answer, schemaProblem: result.problem };
-}
-
-function describeTooLong(maxTokens: number): string {
-  return `The conversation, with the worker's instructions and tools, is longer than the ${maxTokens.toLocaleString("en-US")} tokens that this worker's max_context_tokens allows. Start again with a smaller task, or raise it.`;
 }
 
 /** The number of times the same call may fail with the same error before the run ends. */

@@ -70,7 +70,11 @@ async function spawn(
     isFork: spec.isFork,
   });
   const args = granted ? granted.args : call.args;
-  const attachments = await attachFiles(run, { worker, paths: attachmentsOf(args), signal });
+  const attachments = await attachFiles(run, {
+    worker,
+    paths: WorkerCall.safeParse(args).data?.attachments ?? [],
+    signal,
+  });
   const child = childSpec(parent, { id, callId, worker, source, model, now: now(), siblings, root: root.spec });
   const event = {
     type: "message.received" as const,
@@ -230,11 +234,6 @@ const WorkerCall = z.object({
   instructions: z.string().nullish(),
   attachments: z.union([z.array(z.string()), z.string().transform((path) => [path])]).nullish(),
 });
-
-/** Returns the paths of the files that a worker call attaches. */
-function attachmentsOf(args: unknown): string[] {
-  return WorkerCall.safeParse(args).data?.attachments ?? [];
-}
 
 /** Returns the task of a worker call for the child's first message. */
 export function taskOf(args: unknown): string {

@@ -259,7 +259,9 @@ function readToolCommand(parsed: ParsedCommand, { tools, find }: Pick<Toolbox, "
   const name = command.type === "tool" ? command.toolName : parsed.name;
   const tool = find(name);
   if (!tool || !isManualTool(tool)) {
-    const message = tool ? describeModelTool(tool, manual) : describeUnknown(name, manual);
+    const message = tool
+      ? `${tool.name} can only be called by the worker. ${describeManual(manual)}`
+      : describeUnknown(name, manual);
     if (!isBuiltin) return { kind: "unknown", message };
     throw new UserError(message);
   }
@@ -294,10 +296,6 @@ function describeUnknown(name: string, manual: readonly NamedTool[]): string {
   const closest = closestMatch(name, names);
   const suggestion = closest ? ` Did you mean ${closest}?` : "";
   return `Unknown tool ${JSON.stringify(name)}.${suggestion} ${describeManual(manual)}`;
-}
-
-function describeModelTool({ name }: NamedTool, manual: readonly NamedTool[]): string {
-  return `${name} can only be called by the worker. ${describeManual(manual)}`;
 }
 
 function describeManual(manual: readonly NamedTool[]): string {

@@ -155,11 +155,7 @@ function lineOf({ event }: LoggedEvent): string[] {
 }
 
 function describeEnd({ tool, result }: { tool: string; result: ToolResult }): string {
-  return `${tool}: ${result.error ? `failed, ${firstLine(result.error.message)}` : summaryOf(result)}`;
-}
-
-function summaryOf({ value, llmContent }: ToolResult): string {
-  return value.summary ?? firstLine(llmContent);
+  return `${tool}: ${result.error ? `failed, ${firstLine(result.error.message)}` : (result.value.summary ?? firstLine(result.llmContent))}`;
 }
 
 /** True for a scheduled run with nothing to show: it has asked for nothing yet, or found nothing to do. */

@@ -2,7 +2,6 @@ import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import type { Task } from "#domain/result.ts";
 import { type OpenCall, phaseOf, type RunOutcome, type RunSpec, type RunState, type TokenUsage } from "#domain/run.ts";
 import { retryDelay } from "#machines/worker-context.ts";
-import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
 import { stateName } from "#runtime/apply-events.ts";
 import type { EffectProblem, StoredRun } from "#runtime/store/store.ts";
 
@@ -228,7 +227,7 @@ export function progressOf(run: StoredRun, summary: RunSummary, problem: EffectP
     busySince: snapshot.busySince,
     openCalls,
     pullRequest,
-    outcome: toOutcome(outcome, removedLog ?? summary.answer),
+    outcome: outcome?.kind === "answered" ? { kind: "answered", text: removedLog ?? summary.answer } : outcome,
     removedLog,
   };
 }
@@ -260,10 +259,6 @@ const noProgress = {
 
 function paused(reason: string): Pick<RunProgress, "state" | "activity"> {
   return { state: "interrupted", activity: `Paused. ${reason}` };
-}
-
-function toOutcome(outcome: WorkerSnapshot["context"]["outcome"], answer: string): RunOutcome | undefined {
-  return outcome?.kind === "answered" ? { kind: "answered", text: answer } : outcome;
 }
 
 interface ActiveRun {
