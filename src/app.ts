@@ -34,20 +34,10 @@ interface ObserverServices {
 }
 
 /** The app, whose parts are connected. */
-export interface App {
-  /** Starts to serve, and continues the runs in the store. */
-  start(): Promise<void>;
-  /** Loads what the first run needs, and logs which executors and workers cannot be used. */
-  prepare(): Promise<void>;
-  onError: OnError;
-  /** Logs the unexpected error because of which the process exits. */
-  onBug(error: Error): void;
-  /** Resolves when open requests are answered and the work in progress is complete, or its time is up. */
-  stop(): Promise<void>;
-}
+export type App = Awaited<ReturnType<typeof createApp>>;
 
 /** Reads the environment and wires the modules. Logs to standard output, or to `logTo`. */
-export async function createApp(environment: NodeJS.ProcessEnv, logTo?: DestinationStream): Promise<App> {
+export async function createApp(environment: NodeJS.ProcessEnv, logTo?: DestinationStream) {
   const config = readConfig(environment);
   const log = pino({ level: config.app.logLevel, mixin: logContext }, logTo);
   const redact = createRedactor(config.secrets);
@@ -108,23 +98,27 @@ export async function createApp(environment: NodeJS.ProcessEnv, logTo?: Destinat
   });
 
   return {
-    start: async () => {
+    /** Starts to serve, and continues the runs in the store. */
+    start: async (): Promise<void> => {
       for (const warning of warnings) log.warn(warning);
       const unreachable = await checkAppAtStart(config, bot);
       if (unreachable) log.warn(unreachable);
       await started().start();
       await bot.start();
     },
-    prepare: async () => {
+    /** Loads what the first run needs, and logs which executors and workers cannot be used. */
+    prepare: async (): Promise<void> => {
       await executors.availabilities();
       for (const warning of await checkWorkersAtStart(models, catalog)) log.warn(warning);
     },
     onError,
-    onBug: (error) =>
+    /** Logs the unexpected error because of which the process exits. */
+    onBug: (error: Error): void =>
       log.fatal(
         `The process is exiting because of a bug. Its runs continue after a restart.\n${describeError(error, redact)}`,
       ),
-    stop: async () => {
+    /** Resolves when open requests are answered and the work in progress is complete, or its time is up. */
+    stop: async (): Promise<void> => {
       stopping = true;
       pages?.close();
       await bot.stop();

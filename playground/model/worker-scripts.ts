@@ -8,13 +8,7 @@ interface Turn {
   calls?: { name: string; args: unknown }[];
 }
 
-/** The parts of the conversation that decide the next turn. */
-interface Conversation {
-  task: string;
-  /** Returns the last result of this tool, or an empty text. */
-  result: (tool: string) => string;
-  results: (tool: string) => string[];
-}
+type Conversation = ReturnType<typeof conversationOf>;
 
 interface Story {
   instructions: string;
@@ -74,9 +68,10 @@ export function workerScript(request: ChatRequest): ModelReply {
   return turns[turnOf(messages)] ?? turns.at(-1) ?? { text: introduction };
 }
 
-function conversationOf(messages: readonly ChatMessage[], task: string): Conversation {
+/** Returns the parts of the conversation that decide the next turn. `result` is the last one of a tool, or an empty text. */
+function conversationOf(messages: readonly ChatMessage[], task: string) {
   const results = (tool: string) => resultsOf(messages, tool);
-  return { task, results, result: (tool) => results(tool).at(-1) ?? "" };
+  return { task, results, result: (tool: string) => results(tool).at(-1) ?? "" };
 }
 
 /** Returns the location of the first line of the library that contains this text, as grep reported it. */

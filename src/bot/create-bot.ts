@@ -7,7 +7,6 @@ import { DeliveryProcessor } from "#bot/deliveries/process-deliveries.ts";
 import { createReceiveDelivery } from "#bot/deliveries/receive-delivery.ts";
 import { Redelivery } from "#bot/deliveries/redeliver-missed.ts";
 import { connectApp, createOpenGitHub } from "#bot/github/open-github.ts";
-import type { RestClient, RestResponse } from "#bot/github/rest-client.ts";
 import type { Config } from "#config/config.ts";
 import { isListedRepository } from "#config/config.ts";
 import type { OpenGitHub } from "#domain/github.ts";
@@ -48,20 +47,7 @@ export interface RunPages {
   linkTo(spec: RunSpec): Promise<string | undefined>;
 }
 
-export interface Bot {
-  openGitHub: OpenGitHub;
-  frontEnd: Required<FrontEnd>;
-  /** Sends a request as the app itself, once. */
-  request(route: string): Promise<RestResponse>;
-  /** GitHub's rate limits for the installations that this process has sent requests for recently. */
-  rateLimits(): ReturnType<RestClient["rateLimits"]>;
-  /** Starts to listen. Resolves to the address, such as `http://127.0.0.1:3000`. */
-  start(): Promise<string>;
-  /** Stops accepting requests, and resolves when all open ones are answered. */
-  stop(): Promise<void>;
-  /** Resolves when every delivery that is due has been processed. */
-  idle(): Promise<void>;
-}
+export type Bot = ReturnType<typeof createBot>;
 
 /** The GitHub App: receives webhooks, authorizes people, passes their commands to the runtime, and shows runs in comments. */
 export function createBot({
@@ -72,7 +58,7 @@ export function createBot({
   metrics,
   ready,
   log: logger = pino({ level: config.app.logLevel }),
-}: BotOptions): Bot {
+}: BotOptions) {
   const rest = connectApp(config, logger);
   const openGitHub = createOpenGitHub(rest, config);
   const log = createLog({ log: logger }, config.secrets);
@@ -104,11 +90,16 @@ export function createBot({
 
   return {
     openGitHub,
-    request: (route) => rest.send({ route, maxRetries: 0, timeoutMs: appRequestTimeoutMs, fetch: fetchWithoutUndici }),
+    /** Sends a request as the app itself, once. */
+    request: (route: string) =>
+      rest.send({ route, maxRetries: 0, timeoutMs: appRequestTimeoutMs, fetch: fetchWithoutUndici }),
+    /** GitHub's rate limits for the installations that this process has sent requests for recently. */
     rateLimits: () => rest.rateLimits(),
     frontEnd: threads.frontEnd,
+    /** Resolves when every delivery that is due has been processed. */
     idle: () => processor.idle(),
-    start: async () => {
+    /** Starts to listen. Resolves to the address, such as `http://127.0.0.1:3000`. */
+    start: async (): Promise<string> => {
       // Loading it later would block the first deliveries.
       probot.resolve(await createProbot(config, logger));
       const address = await server.start();
@@ -121,7 +112,8 @@ export function createBot({
       redelivery.start();
       return url;
     },
-    stop: async () => {
+    /** Stops accepting requests, and resolves when all open ones are answered. */
+    stop: async (): Promise<void> => {
       redelivery.stop();
       closeProxy();
       await server.stop();

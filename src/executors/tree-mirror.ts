@@ -24,20 +24,7 @@ interface Delta {
 }
 
 /** Tracks the contents of a session's copy of the tree, so that only differences are copied. */
-export interface TreeMirror {
-  /** Returns everything the first time, and differences afterwards. Assumes that the result is applied. */
-  nextDelta(tree: TreeSource): Promise<TreeDelta>;
-  /** The same as the first `nextDelta`, without the files that differ from the base: the next delta contains those. */
-  baseFiles(tree: TreeSource): Promise<TreeDelta>;
-  /** Marks paths that were changed in the session, so that the next delta compares their contents. */
-  markStale(paths: Iterable<string>): void;
-  /** The copy is lost: the next delta contains everything. */
-  reset(): void;
-  readonly paths: ReadonlySet<string>;
-  /** The hash of the content that was last copied to a path. */
-  digest(path: string): string | undefined;
-  isIgnored(path: string): boolean;
-}
+export type TreeMirror = ReturnType<typeof createTreeMirror>;
 
 export interface TreeLimits {
   files: number;
@@ -64,10 +51,7 @@ interface KnownFile {
   isLink: boolean;
 }
 
-export function createTreeMirror(
-  limits: TreeLimits,
-  { digests = "own", keepLinks = false }: MirrorOptions = {},
-): TreeMirror {
+export function createTreeMirror(limits: TreeLimits, { digests = "own", keepLinks = false }: MirrorOptions = {}) {
   const files = new Map<string, KnownFile>();
   const paths = new Set<string>();
   /** Paths to compare on each delta: files that a run wrote, in the repository or with the run, and links. */
@@ -137,25 +121,30 @@ export function createTreeMirror(
   }
 
   return {
-    async nextDelta(tree) {
+    /** Returns everything the first time, and differences afterwards. Assumes that the result is applied. */
+    async nextDelta(tree: TreeSource): Promise<TreeDelta> {
       if (started) return apply(await differences(tree));
       const baseTime = await baseTimeOf(tree);
       return apply(await allFiles(tree, limits, (entry) => readFile(tree, entry, { keepLinks, baseTime })));
     },
-    async baseFiles(tree) {
+    /** The same as the first `nextDelta`, without the files that differ from the base: the next delta contains those. */
+    async baseFiles(tree: TreeSource): Promise<TreeDelta> {
       const baseTime = await baseTimeOf(tree);
       return apply(await allFiles(tree, limits, (entry) => readBaseFile(tree, entry, baseTime)));
     },
-    markStale(touched) {
+    /** Marks paths that were changed in the session, so that the next delta compares their contents. */
+    markStale(touched: Iterable<string>): void {
       for (const path of touched) stale.add(path);
     },
-    reset() {
+    /** The copy is lost: the next delta contains everything. */
+    reset(): void {
       started = false;
       for (const kept of [files, paths, modified, links, rules, stale]) kept.clear();
     },
-    paths,
-    digest: (path) => files.get(path)?.digest,
-    isIgnored: (path) => matcher(path),
+    paths: paths as ReadonlySet<string>,
+    /** The hash of the content that was last copied to a path. */
+    digest: (path: string) => files.get(path)?.digest,
+    isIgnored: (path: string) => matcher(path),
   };
 }
 

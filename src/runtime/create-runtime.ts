@@ -40,30 +40,21 @@ export interface RunHostOptions {
 }
 
 /** Executes runs with a store, models, an environment and a front end. */
-export interface RunHost {
-  readonly scheduler: RunScheduler;
-  /** The output of running tools and model calls in this process. */
-  readonly live: LiveOutput;
-  /** Resumes every run that has something to do. */
-  start(): Promise<void>;
-  /** Waits at most this long for running effects. The others are resumed at the next start. */
-  shutDown(graceMs: number): Promise<void>;
-  activeRuns(): number;
-  idle(): Promise<void>;
-}
+export type RunHost = ReturnType<typeof createRunHost>;
 
 /** The time between two sweeps for runs whose wake-up was lost. */
 const sweepIntervalMs = 30_000;
 /** The time until the next sweep after the database could not be used. */
 const databaseRetryMs = 2_000;
 
-export function createRunHost(options: RunHostOptions): RunHost {
+export function createRunHost(options: RunHostOptions) {
   const { store, models, environment, frontEnd, approvalMs, statusIntervalMs, policy, onError } = options;
   const dispatch = options.dispatch ?? localDispatch();
   const now = Date.now;
   let cautious = cautiousClock();
   const cautiousNow = () => cautious();
   const observer = combineObservers(options.observers ?? []);
+  /** The output of running tools and model calls in this process. */
   const live = options.live ?? createLiveOutput();
   const { catalog } = environment;
   let retry: NodeJS.Timeout | undefined;
@@ -104,6 +95,7 @@ export function createRunHost(options: RunHostOptions): RunHost {
     wakeAll().catch((error) => report(error, { runId: "" }));
   }
 
+  /** Resumes every run that has something to do. */
   async function start(): Promise<void> {
     cautious = cautiousClock(await store.latestTime());
     await dispatch.attach({
@@ -126,6 +118,7 @@ export function createRunHost(options: RunHostOptions): RunHost {
     }
   }
 
+  /** Waits at most this long for running effects. The others are resumed at the next start. */
   async function shutDown(graceMs: number): Promise<void> {
     isStopping = true;
     clearInterval(sweep);
@@ -156,16 +149,23 @@ export function runtimeOptionsOf(
   return { services, approvalMs, statusIntervalMs, runsPerHour, retention, policy };
 }
 
-export interface Runtime extends RunHost {
-  readonly runs: Runs;
-}
+export type Runtime = ReturnType<typeof createRuntime>;
 
 /** Creates the host of runs on GitHub, with the operations of front ends. */
-export function createRuntime(options: RuntimeOptions): Runtime {
+export function createRuntime(options: RuntimeOptions) {
   const { store, models, catalog, openGitHub, runsPerHour, policy } = options;
   const host = createRunHost({ ...options, environment: createGitHubEnvironment(options) });
   const { scheduler } = host;
-  const runs = new RunService({ store, scheduler, catalog, models, openGitHub, now: Date.now, runsPerHour, policy });
+  const runs: Runs = new RunService({
+    store,
+    scheduler,
+    catalog,
+    models,
+    openGitHub,
+    now: Date.now,
+    runsPerHour,
+    policy,
+  });
   return { ...host, runs };
 }
 

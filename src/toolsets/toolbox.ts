@@ -10,7 +10,6 @@ import { compileSchema, type ToolSchema } from "#domain/tool-schema.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import {
   type CallContext,
-  type CallReview,
   openToolContext,
   type PreparedCall,
   prepareCall,
@@ -31,23 +30,7 @@ import {
 import type { FinishedCall } from "./toolset.ts";
 
 /** The tools of one run and the rules for calling them. */
-export interface Toolbox {
-  readonly tools: readonly NamedTool[];
-  /** The tools that the model is offered, in a stable order and with JSON Schemas. */
-  readonly offered: readonly NamedTool[];
-  /** Finds a tool by name or alias. */
-  find(name: string): NamedTool | undefined;
-  /**
-   * Validates a call and decides whether it may run. `remembered` contains the approvals given for the session. Never
-   * throws: an invalid call is refused with a result that tells the model how to correct it.
-   */
-  review(call: ModelCall, context: CallContext, remembered: readonly Approval[]): Promise<CallReview>;
-  /** Runs an allowed call, which is not validated again if it was reviewed here. Failures are results, not errors. */
-  execute(call: ModelCall, context: CallContext): Promise<ToolResult>;
-  /** True for a call that is reported, and not repeated, after a crash has interrupted it. */
-  runsOnce(call: ModelCall, context: CallContext): Promise<boolean>;
-  close(): Promise<void>;
-}
+export type Toolbox = Awaited<ReturnType<typeof createToolbox>>;
 
 export interface ToolboxOptions {
   tools: readonly NamedTool[];
@@ -76,7 +59,7 @@ export async function createToolbox({
   alwaysAsk = [],
   offeredTools,
   close = async () => {},
-}: ToolboxOptions): Promise<Toolbox> {
+}: ToolboxOptions) {
   const find = indexTools(tools);
   const schemas = new Map(await Promise.all(tools.map(async (tool) => [tool, await compileSchemas(tool)] as const)));
   const isOffered = ({ name }: NamedTool) => !offeredTools || offeredTools.includes(name);
@@ -94,11 +77,20 @@ export async function createToolbox({
 
   return {
     tools,
+    /** The tools that the model is offered, in a stable order and with JSON Schemas. */
     offered,
+    /** Finds a tool by name or alias. */
     find,
-    review: (call, context, remembered) => reviewCall(state, call, context, remembered),
-    execute: (call, context) => executeCall(state, call, context),
-    runsOnce: (call, context) => runsOnce(state, call, context),
+    /**
+     * Validates a call and decides whether it may run. `remembered` contains the approvals given for the session. Never
+     * throws: an invalid call is refused with a result that tells the model how to correct it.
+     */
+    review: (call: ModelCall, context: CallContext, remembered: readonly Approval[]) =>
+      reviewCall(state, call, context, remembered),
+    /** Runs an allowed call, which is not validated again if it was reviewed here. Failures are results, not errors. */
+    execute: (call: ModelCall, context: CallContext) => executeCall(state, call, context),
+    /** True for a call that is reported, and not repeated, after a crash has interrupted it. */
+    runsOnce: (call: ModelCall, context: CallContext) => runsOnce(state, call, context),
     close,
   };
 }

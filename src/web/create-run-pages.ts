@@ -42,12 +42,6 @@ export interface RunPagesOptions {
   access: AccessCache;
 }
 
-interface RunPages {
-  answer(request: IncomingMessage, response: ServerResponse): void;
-  /** Ends all event streams. */
-  close(): void;
-}
-
 const maxStreams = { perRun: 16, total: 64 };
 /** The limit for one person. */
 const commandsPerMinute = 30;
@@ -69,7 +63,7 @@ const assets = Object.entries({
 }));
 
 /** The web pages of runs. Anyone with a page's link can read it; people who sign in and have write access can give commands. */
-export function createRunPages(options: RunPagesOptions): RunPages {
+export function createRunPages(options: RunPagesOptions) {
   const { config, now = Date.now } = options;
   const { url, signIn } = config.page;
   const secret = config.app.webhookSecret;
@@ -108,11 +102,12 @@ export function createRunPages(options: RunPagesOptions): RunPages {
 
   const listener = getRequestListener(app.fetch, { hostname: "localhost", overrideGlobalObjects: false });
   return {
-    answer: (request, response) => {
+    answer: (request: IncomingMessage, response: ServerResponse): void => {
       response.setTimeout(idleTimeoutMs, () => response.destroy());
       void listener(request, response);
     },
-    close: () => {
+    /** Ends all event streams. */
+    close: (): void => {
       for (const end of services.streams.values()) end.abort?.();
     },
   };

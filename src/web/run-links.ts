@@ -1,23 +1,20 @@
 import { createHmac, hkdfSync } from "node:crypto";
 import { equalSecrets } from "#text/equal-secrets.ts";
 
-export interface RunLinks {
-  /** The path of a root run's page. The path alone allows reading, nothing else. */
-  pathOf(runId: string): string;
-  /** Verifies the key in the path of a run's page, in constant time. */
-  isKey(runId: string, key: string): boolean;
-}
+export type RunLinks = ReturnType<typeof createRunLinks>;
 
 /** Hexadecimal digits: 128 bits. */
 const keyLength = 32;
 
 /** Creates the addresses of run pages. They are valid on every replica until the webhook secret changes. */
-export function createRunLinks(secret: string): RunLinks {
+export function createRunLinks(secret: string) {
   const signingKey = deriveKey(secret, "run page");
   const keyOf = (runId: string) => createHmac("sha256", signingKey).update(runId).digest("hex").slice(0, keyLength);
   return {
-    pathOf: (runId) => `/runs/${runId}/${keyOf(runId)}`,
-    isKey: (runId, key) => equalSecrets(key, keyOf(runId)),
+    /** The path of a root run's page. The path alone allows reading, nothing else. */
+    pathOf: (runId: string) => `/runs/${runId}/${keyOf(runId)}`,
+    /** Verifies the key in the path of a run's page, in constant time. */
+    isKey: (runId: string, key: string) => equalSecrets(key, keyOf(runId)),
   };
 }
 

@@ -174,19 +174,14 @@ const plainFile = { isFile: true, isDirectory: false, isSymbolicLink: false };
 
 export const root = "/workspace";
 
-/** The host's tree in the shell's file system, with the changes that scripts made. */
-export interface LoadedTree {
-  take(write: readonly GuestChange[], remove: readonly string[]): Promise<void>;
-  /** Returns the differences from the host's tree. Returns immediately if no script wrote anything. */
-  differences(): Promise<{ written: GuestChange[]; deleted: string[]; special: string[] }>;
-  /** Makes the current state the host's tree, after the changes were reported. */
-  settle(changes: { written: GuestChange[]; deleted: string[] }): void;
-}
+export type LoadedTree = ReturnType<typeof loadedTree>;
 
-export function loadedTree(fs: IndexedFs): LoadedTree {
+/** The host's tree in the shell's file system, with the changes that scripts made. */
+export function loadedTree(fs: IndexedFs) {
   const given = new Map<string, GuestChange>();
   let settledAt = fs.changes;
 
+  /** Returns the differences from the host's tree. Returns immediately if no script wrote anything. */
   async function differences() {
     const written: GuestChange[] = [];
     const special: string[] = [];
@@ -215,7 +210,7 @@ export function loadedTree(fs: IndexedFs): LoadedTree {
   }
 
   return {
-    async take(write, remove) {
+    async take(write: readonly GuestChange[], remove: readonly string[]): Promise<void> {
       for (const path of remove) {
         given.delete(path);
         await fs.rm(`${root}/${path}`, { recursive: true, force: true });
@@ -231,7 +226,8 @@ export function loadedTree(fs: IndexedFs): LoadedTree {
       settledAt = fs.changes;
     },
     differences,
-    settle({ written, deleted }) {
+    /** Makes the current state the host's tree, after the changes were reported. */
+    settle({ written, deleted }: { written: GuestChange[]; deleted: string[] }): void {
       for (const file of written) given.set(file.path, file);
       for (const path of deleted) given.delete(path);
       settledAt = fs.changes;

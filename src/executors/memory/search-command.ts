@@ -180,26 +180,12 @@ async function walk(at: Folder, options: SearchOptions, where: SearchContext, fo
   }
 }
 
-export interface LinePattern {
-  patterns: string[];
-  syntax: "basic" | "extended" | "fixed";
-  ignoreCase: boolean;
-  wholeWord: boolean;
-  wholeLine: boolean;
-}
+type LinePattern = Pick<SearchOptions, "patterns" | "syntax" | "ignoreCase" | "wholeWord" | "wholeLine">;
 
-export interface LineMatcher {
-  /** Bytes that every match contains; undefined if they cannot be derived. */
-  required: Buffer | undefined;
-  /** False only if no line of the text can match. */
-  maySee(text: string): boolean;
-  matches(line: string): boolean;
-  /** The matching parts of the line, for `-o`. */
-  parts(line: string): string[];
-}
+type LineMatcher = ReturnType<typeof lineMatcher>;
 
 /** Compiles search patterns that match in linear time. Throws for patterns that RE2 does not support. */
-function lineMatcher({ patterns, syntax, ignoreCase, wholeWord, wholeLine }: LinePattern): LineMatcher {
+function lineMatcher({ patterns, syntax, ignoreCase, wholeWord, wholeLine }: LinePattern) {
   const sources = patterns
     .flatMap((pattern) => pattern.split("\n"))
     .map((pattern) => {
@@ -215,11 +201,13 @@ function lineMatcher({ patterns, syntax, ignoreCase, wholeWord, wholeLine }: Lin
   const matches = (text: string) => mayMatch(text) && (isPlain || regex.matcher(text).find());
 
   return {
-    // Invalid UTF-8 is decoded as U+FFFD, so its bytes are unknown.
+    /** Bytes that every match contains; undefined if they cannot be derived: invalid UTF-8 is decoded as U+FFFD. */
     required: required === "" || ignoreCase || required.includes("\ufffd") ? undefined : Buffer.from(required),
+    /** False only if no line of the text can match. */
     maySee: matches,
     matches,
-    parts(line) {
+    /** The matching parts of the line, for `-o`. */
+    parts(line: string): string[] {
       const found: string[] = [];
       const matcher = regex.matcher(line);
       while (matcher.find()) if (matcher.group()) found.push(matcher.group() ?? "");

@@ -42,31 +42,16 @@ export interface InvalidFile {
   problem: string;
 }
 
-/** The workers that can be started: those of the deployment, and those on the repository's default branch. */
-export interface WorkerCatalog {
-  /** Returns the worker with this name; the repository's own takes precedence. Throws a UserError that lists the workers. */
-  find(
-    name: string,
-    files: WorkerFiles,
-  ): Promise<{
-    worker: WorkerDefinition;
-    source: RunSpec["workerSource"];
-    path?: string;
-    /** The model of its program, for a worker that does not name one. */
-    model?: string | undefined;
-  }>;
-  /** Returns all workers, sorted by name. */
-  list(files: WorkerFiles): Promise<ListedWorker[]>;
-  /** Returns the workers whose files have triggers, and the files that are invalid. `maxAgeMs` is that of the list of files. */
-  triggers(
-    files: WorkerFiles,
-    options?: { maxAgeMs?: number | undefined },
-  ): Promise<{ workers: WorkerTriggers[]; invalidFiles: InvalidFile[] }>;
-  /** The folder of the deployment's workers. */
-  readonly directory: string;
-  /** Returns the deployment's workers, and its files that cannot be used. */
-  deploymentWorkers(): Promise<{ workers: readonly WorkerDefinition[]; invalidFiles: readonly InvalidFile[] }>;
+interface FoundWorker {
+  worker: WorkerDefinition;
+  source: RunSpec["workerSource"];
+  path?: string;
+  /** The model of its program, for a worker that does not name one. */
+  model?: string | undefined;
 }
+
+/** The workers that can be started: those of the deployment, and those on the repository's default branch. */
+export type WorkerCatalog = Awaited<ReturnType<typeof openWorkerCatalog>>;
 
 interface DeploymentWorkers {
   /** By their names in lower case. */
@@ -81,7 +66,8 @@ const shippedWorkers = fileURLToPath(new URL("../../../workers", import.meta.url
  * Opens the workers of a folder, or those that are included, which are read at their first use: that takes a sixth of the
  * start. Rejects with a UserError if the folder cannot be read.
  */
-export async function openWorkerCatalog(folder?: string): Promise<WorkerCatalog> {
+export async function openWorkerCatalog(folder?: string) {
+  /** The folder of the deployment's workers. */
   const directory = folder ?? shippedWorkers;
   let reading: Promise<DeploymentWorkers> | undefined;
   function readDeployment(): Promise<DeploymentWorkers> {
@@ -93,7 +79,8 @@ export async function openWorkerCatalog(folder?: string): Promise<WorkerCatalog>
   }
   if (folder !== undefined) await readDeployment();
 
-  async function find(name: string, files: WorkerFiles): ReturnType<WorkerCatalog["find"]> {
+  /** Returns the worker with this name; the repository's own takes precedence. Throws a UserError that lists the workers. */
+  async function find(name: string, files: WorkerFiles): Promise<FoundWorker> {
     const wanted = name.toLowerCase();
     const { workers: shipped, invalidFiles } = await readDeployment();
     const { paths, config } = await readOwn(files, maxFindAgeMs);
@@ -114,6 +101,7 @@ export async function openWorkerCatalog(folder?: string): Promise<WorkerCatalog>
   const canBeFound = (name: string, path: string, { workers: shipped }: DeploymentWorkers) =>
     nameOf(path) === name.toLowerCase() || isMain(path) || !shipped.has(name.toLowerCase());
 
+  /** Returns all workers, sorted by name. */
   async function list(files: WorkerFiles): Promise<ListedWorker[]> {
     const deployment = await readDeployment();
     const { paths, config } = await readOwn(files, maxListAgeMs);
@@ -132,10 +120,11 @@ export async function openWorkerCatalog(folder?: string): Promise<WorkerCatalog>
     ].sort((a, b) => a.name.localeCompare(b.name));
   }
 
+  /** Returns the workers whose files have triggers, and the files that are invalid. `maxAgeMs` is that of the list of files. */
   async function triggers(
     files: WorkerFiles,
     { maxAgeMs = maxFindAgeMs }: { maxAgeMs?: number | undefined } = {},
-  ): ReturnType<WorkerCatalog["triggers"]> {
+  ): Promise<{ workers: WorkerTriggers[]; invalidFiles: InvalidFile[] }> {
     const deployment = await readDeployment();
     const listed = await orInvalid(repositoryFolder, readOwn(files, maxAgeMs));
     if ("problem" in listed) return { workers: [], invalidFiles: [listed] };
@@ -152,7 +141,8 @@ export async function openWorkerCatalog(folder?: string): Promise<WorkerCatalog>
     };
   }
 
-  async function deploymentWorkers(): ReturnType<WorkerCatalog["deploymentWorkers"]> {
+  /** Returns the deployment's workers, and its files that cannot be used. */
+  async function deploymentWorkers() {
     const { workers, invalidFiles } = await readDeployment();
     return { workers: [...workers.values()], invalidFiles };
   }

@@ -41,21 +41,7 @@ export interface CheckoutChange {
 }
 
 /** A git checkout on this machine, with a worker's changes over it in memory. */
-export interface Checkout {
-  /** Its root folder, with links resolved. */
-  readonly root: string;
-  readonly tree: CheckoutTree;
-  readonly branch: string;
-  /** The current commit; undefined before the first one. */
-  readonly head: string | undefined;
-  readonly fileCount: number;
-  /** False for a folder that was opened without git. */
-  readonly isRepository: boolean;
-  /** The worker's changes, sorted by path. */
-  changes(): CheckoutChange[];
-  /** The changed paths that are staged. */
-  staged(): string[];
-}
+export type Checkout = Awaited<ReturnType<typeof openCheckout>>;
 
 export interface OpenCheckout {
   /** The policy of the root worker. */
@@ -72,7 +58,7 @@ export interface OpenCheckout {
 export async function openCheckout(
   folder: string,
   { policy, changes = [], record, isFolder = false }: OpenCheckout = {},
-): Promise<Checkout> {
+) {
   const { root, currentBranch } = isFolder ? { root: await realpath(folder) } : await findRootAndBranch(folder);
   const changedBefore = new Set(changes.flatMap((step) => step.changes.map(({ path }) => path)));
   const recorded = new Map([...(record?.files ?? [])].filter(([path]) => changedBefore.has(path)));
@@ -124,20 +110,25 @@ export async function openCheckout(
 
   const changedPaths = () => overlay.layers.repository.changed();
   return {
+    /** Its root folder, with links resolved. */
     root,
     tree: viewFor(createZones(policy)),
     branch,
+    /** The current commit; undefined before the first one. */
     head,
     fileCount: base.files.length,
+    /** False for a folder that was opened without git. */
     isRepository: !isFolder,
-    changes: () =>
+    /** The worker's changes, sorted by path. */
+    changes: (): CheckoutChange[] =>
       changedPaths().map((path) => ({
         path,
         before: isUnknown(path) ? undefined : knownBefore(() => versionBefore(base, path)),
         after: versionNow(overlay, path),
         isStale: isUnknown(path),
       })),
-    staged: () => {
+    /** The changed paths that are staged. */
+    staged: (): string[] => {
       const changed = new Set(changedPaths());
       return staging.paths().filter((path) => changed.has(path));
     },

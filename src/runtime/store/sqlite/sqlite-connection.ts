@@ -7,43 +7,32 @@ import { DatabaseError, messageOf } from "#domain/errors.ts";
 type Values = Record<string, SQLInputValue>;
 
 /** SQL with named values. Each statement is prepared once, and each row that is read is parsed. */
-export interface SqliteConnection {
-  get<Schema extends z.ZodType>(row: Schema, sql: string, values?: Values): z.output<Schema> | undefined;
-  all<Schema extends z.ZodType>(row: Schema, sql: string, values?: Values): z.output<Schema>[];
-  exists(sql: string, values?: Values): boolean;
-  /** Yields raw rows one by one, for a copy of the database. */
-  rows(sql: string): Iterable<Record<string, SQLOutputValue>>;
-  /** Returns the number of changed rows. */
-  run(sql: string, values?: Values): number;
-  /** Inserts one row and returns its row id. */
-  insert(sql: string, values?: Values): number;
-  inTransaction(): boolean;
-  /** Throws if the file is known to be unreadable or not writable. */
-  ping(): void;
-  close(): void;
-}
+export type SqliteConnection = ReturnType<typeof connectionOf>;
 
 /** Wraps an open database. `lock` is released when the connection is closed. */
-export function connectionOf(database: DatabaseSync, lock: { close(): void }, path: string): SqliteConnection {
+export function connectionOf(database: DatabaseSync, lock: { close(): void }, path: string) {
   const health = new DatabaseHealth(database, path);
   const statements = new Map<string, Statement>();
-  const prepared = (sql: string): Statement => {
-    return statements.getOrInsertComputed(sql, () => new Statement(database, sql));
-  };
+  const prepared = (sql: string) => statements.getOrInsertComputed(sql, () => new Statement(database, sql));
 
   return {
-    get: (row, sql, values) => {
+    get: <Schema extends z.ZodType>(row: Schema, sql: string, values?: Values): z.output<Schema> | undefined => {
       const found = health.watch(() => prepared(sql).get(values));
       return found && row.parse(found);
     },
-    all: (row, sql, values) => health.watch(() => prepared(sql).all(values)).map((found) => row.parse(found)),
-    exists: (sql, values) => health.watch(() => prepared(sql).get(values)) !== undefined,
-    rows: (sql) => database.prepare(sql).iterate(),
-    run: (sql, values) => Number(health.watch(() => prepared(sql).run(values)).changes),
-    insert: (sql, values) => Number(health.watch(() => prepared(sql).run(values)).lastInsertRowid),
+    all: <Schema extends z.ZodType>(row: Schema, sql: string, values?: Values): z.output<Schema>[] =>
+      health.watch(() => prepared(sql).all(values)).map((found) => row.parse(found)),
+    exists: (sql: string, values?: Values) => health.watch(() => prepared(sql).get(values)) !== undefined,
+    /** Yields raw rows one by one, for a copy of the database. */
+    rows: (sql: string): Iterable<Record<string, SQLOutputValue>> => database.prepare(sql).iterate(),
+    /** Returns the number of changed rows. */
+    run: (sql: string, values?: Values) => Number(health.watch(() => prepared(sql).run(values)).changes),
+    /** Inserts one row and returns its row id. */
+    insert: (sql: string, values?: Values) => Number(health.watch(() => prepared(sql).run(values)).lastInsertRowid),
     inTransaction: () => database.isTransaction,
+    /** Throws if the file is known to be unreadable or not writable. */
     ping: () => health.check(),
-    close: () => {
+    close: (): void => {
       database.close();
       lock.close();
     },
