@@ -3,7 +3,7 @@ import { z } from "zod";
 import { type Approval, approvalDigest, canonicalJson } from "#domain/approval.ts";
 import { messageOf } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
-import { boundPart, isShownWhole } from "#domain/preview.ts";
+import { boundPart, isShownWhole, type Preview } from "#domain/preview.ts";
 import type { RunView } from "#domain/run.ts";
 import type { FrontEnd, PostedComment, Question, ToolReply } from "#runtime/front-end.ts";
 import type { Decision } from "#runtime/store/store.ts";
@@ -174,7 +174,7 @@ export class ProgramFrontEnd implements FrontEnd {
         toolArgs: asRecord(args),
         description: `You want to call ${tool}.`,
         delegationPath: workerPath.split(" -> "),
-        ...(preview !== undefined && { preview: previewText(preview) ?? "" }),
+        ...describedBy(preview),
         blocks: requestBlocks({ args, preview }),
         isShownWhole: isShownWhole(preview),
         effect: word,
@@ -187,6 +187,11 @@ export class ProgramFrontEnd implements FrontEnd {
   }
 }
 
+function describedBy(preview: Preview | undefined): { preview?: string } {
+  const text = previewText(preview);
+  return text === undefined ? {} : { preview: text };
+}
+
 export function requestOf({ workerPath, callId, tool, args, reason, preview }: Approval): ApprovalRequest {
   const effect = canonicalJson({ workerPath, preview: boundPart(preview) });
   return {
@@ -195,7 +200,7 @@ export function requestOf({ workerPath, callId, tool, args, reason, preview }: A
     description: reason,
     delegationPath: workerPath.split(" -> "),
     stepId: callId,
-    ...(preview !== undefined && { preview: previewText(preview) ?? "" }),
+    ...describedBy(preview),
     blocks: requestBlocks({ args, preview }),
     isShownWhole: isShownWhole(preview),
     effect: createHash("sha256").update(effect).digest("hex"),

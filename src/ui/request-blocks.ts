@@ -37,7 +37,7 @@ export function requestBlocks({ args, preview }: RequestContent): RequestBlock[]
 
 /** Formats a preview as plain text, for programs that ask with a callback: the same blocks, one below the other. */
 export function previewText(preview: Preview | undefined): string | undefined {
-  if (!preview) return undefined;
+  if (!preview || preview.sections.length === 0) return undefined;
   const blocks = preview.sections.map((section) => layOutSection(section, Number.POSITIVE_INFINITY));
   return blocks
     .map(({ kind, title, details, lines }) => [kind === "text" ? undefined : title, details, ...lines])

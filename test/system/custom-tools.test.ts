@@ -246,7 +246,7 @@ describe("a tool of another shape", () => {
   test("a tool may have a preview that returns nothing", async () => {
     const { review } = shared();
 
-    expect(await review("quiet")).toMatchObject({ kind: "ask", preview: undefined });
+    expect(await review("quiet")).toMatchObject({ kind: "ask", preview: { sections: [] } });
   });
 
   test("a tool may have a plain JSON Schema", async () => {
@@ -494,6 +494,27 @@ describe("a module that changes", () => {
     await rename(join(folder, "next.ts"), join(folder, "tools.ts"));
 
     expect(await run("say")).toMatchObject({ error: { code: "STALE" } });
+  });
+
+  test("what was approved does not run once another file of the module has changed, while the run is active or after it was resumed", async () => {
+    const asking = version("one").replace("needsApproval: false", "needsApproval: true");
+    const folder = await temporaryFolder({ "tools.ts": asking, "word.ts": `export const word = "old";` });
+    const open = () =>
+      toolboxWorld(customToolset, { module: "./tools.ts", tools: ["say"] }, { services: { workerDirectory: folder } });
+    const shown = async ({ review }: Awaited<ReturnType<typeof open>>) => {
+      const asked = await review("say");
+      return asked.kind === "ask" && asked.preview?.bindings;
+    };
+    const [first, same] = [await shown(await open()), await shown(await open())];
+    const active = await open();
+    await writeFile(join(folder, "word.ts"), `export const word = "new";`);
+    const resumed = await open();
+
+    expect(first).toEqual({ module: expect.stringMatching(/^[0-9a-f]{64}$/) });
+    expect(same).toEqual(first);
+    expect(await active.run("say")).toMatchObject({ error: { code: "STALE" } });
+    expect(await shown(resumed)).not.toEqual(first);
+    expect((await resumed.run("say")).llmContent).toBe("one new");
   });
 });
 

@@ -9,9 +9,10 @@ import { ToolError, UserError } from "#domain/errors.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { applyApprovalSettings, checkApprovalNames } from "#toolsets/approval-settings.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
-import { digestOfFiles, findModule, readableAround } from "./find-module.ts";
+import { toPreview } from "#ui/request-blocks.ts";
+import { digestOf, findModule, readableAround, type ToolModule } from "./find-module.ts";
 import type { ToolDescription } from "./messages.ts";
-import { type HostRequest, type ToolModule, ToolProcess } from "./tool-process.ts";
+import { type HostRequest, ToolProcess } from "./tool-process.ts";
 
 const exportName = z
   .string()
@@ -66,14 +67,15 @@ async function loadModule(
   const wanted = [...new Set(names)];
   const process = new ToolProcess(module, wanted);
   try {
-    const key = `${await digestOfFiles(module.readable)} ${wanted.join(" ")}`;
+    const digest = await digestOf(module);
+    const key = `${digest} ${wanted.join(" ")}`;
     const descriptions = descriptionsByDigest.get(key) ?? (await process.describe());
     descriptionsByDigest.set(key, descriptions);
     const callable = descriptions.flatMap(({ name, exportName }) => [name, exportName]);
     checkApprovalNames(approval, callable, module.shown);
 
-    const unchanged = ensureUnchanged(process, descriptions, module.shown);
-    const options = { approval, deadlineMs: timeout * 1_000 };
+    const unchanged = ensureUnchanged(process, { descriptions, digest, shown: module.shown });
+    const options = { approval, digest, deadlineMs: timeout * 1_000 };
     return { tools: descriptions.map((one) => customTool(unchanged, one, options)), close: () => process.close() };
   } catch (error) {
     await process.close();
@@ -81,16 +83,16 @@ async function loadModule(
   }
 }
 
-/** Refuses calls if the module has changed since it was described: old approval rules must not apply to new code. */
+/** Refuses calls if the module has changed since it was described: old rules and approvals must not apply to new code. */
 function ensureUnchanged(
   process: ToolProcess,
-  descriptions: ToolDescription[],
-  shown: string,
+  { descriptions, digest, shown }: { descriptions: ToolDescription[]; digest: string; shown: string },
 ): Pick<ToolProcess, "ask"> {
   const expected = canonicalJson(descriptions);
   return {
     async ask(request) {
-      if (canonicalJson(await process.describe()) === expected) return process.ask(request);
+      const isSame = canonicalJson(await process.describe()) === expected && (await process.digest()) === digest;
+      if (isSame) return process.ask(request);
       throw new ToolError(`${shown} was changed while the run was active.`, {
         code: "STALE",
         suggestion: "Continue without its tools; they are available again after the run's next pause.",
@@ -125,6 +127,8 @@ const Judgment = z.object({ needed: z.boolean().nullish(), reason: z.string().ma
 
 export interface CustomToolOptions {
   approval: ApprovalConfig | undefined;
+  /** The digest of the module, to which an approval is bound: its code may change before the call runs. */
+  digest: string;
   /** The time limit of a call in milliseconds. */
   deadlineMs: number;
 }
@@ -133,7 +137,7 @@ export interface CustomToolOptions {
 function customTool(
   process: Pick<ToolProcess, "ask">,
   described: ToolDescription,
-  { approval, deadlineMs }: CustomToolOptions,
+  { approval, digest, deadlineMs }: CustomToolOptions,
 ): NamedTool {
   const ask: Ask = (task, args, context) =>
     process.ask({
@@ -144,7 +148,7 @@ function customTool(
       ...(context && contextOf(context)),
     });
 
-  const tool = applyApprovalSettings(toNamedTool(described, ask), settingsFor(described, approval));
+  const tool = applyApprovalSettings(toNamedTool(described, digest, ask), settingsFor(described, approval));
   const decidesItself = described.needsApproval === "rule" || described.hasReason;
   return tool.needsApproval === true && decidesItself ? { ...tool, ...ownApproval(described.name, ask) } : tool;
 }
@@ -152,7 +156,7 @@ function customTool(
 /** Asks the module's process to perform a task of the tool. */
 type Ask = (task: HostRequest["task"], args: unknown, context?: ToolContext) => Promise<unknown>;
 
-function toNamedTool(described: ToolDescription, ask: Ask): NamedTool {
+function toNamedTool(described: ToolDescription, digest: string, ask: Ask): NamedTool {
   const { name, description, inputSchema, outputSchema, hasPreview, needsApproval } = described;
   const { manualExecution, aliases, readOnly, afterCrash } = described;
   return {
@@ -161,12 +165,11 @@ function toNamedTool(described: ToolDescription, ask: Ask): NamedTool {
     inputSchema: schemaOf(inputSchema, "checkInput", ask),
     ...(outputSchema && { outputSchema: schemaOf(outputSchema, "checkOutput", ask) }),
     execute: async (args, context) => toToolResult(await ask("execute", args, context)),
-    ...(hasPreview && {
-      preview: async (args, context) => {
-        const preview = await ask("preview", args, context);
-        return typeof preview === "string" ? preview.slice(0, maxPreviewCharacters) : undefined;
-      },
-    }),
+    preview: async (args, context) => {
+      const preview = hasPreview ? await ask("preview", args, context) : undefined;
+      const shown = toPreview(typeof preview === "string" ? preview.slice(0, maxPreviewCharacters) : undefined);
+      return { sections: shown?.sections ?? [], bindings: { module: digest } };
+    },
     ...(needsApproval !== undefined && { needsApproval: needsApproval === "rule" || needsApproval }),
     ...(manualExecution && { manualExecution: withoutUndefined(manualExecution) }),
     ...(aliases && { aliases }),

@@ -1,15 +1,22 @@
 import { createHash } from "node:crypto";
 import { mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, dirname, extname, isAbsolute, join, posix, resolve } from "node:path";
+import { basename, dirname, extname, isAbsolute, join, posix, relative, resolve } from "node:path";
 import { UserError } from "#domain/errors.ts";
 import { isInside } from "#sandbox/checkout/is-inside.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import type { ToolModule } from "./tool-process.ts";
 
 const repositoryFolder = ".github/workers";
 const maxModuleCharacters = 1_000_000;
+
+/** A module on disk and the files that its process may read. */
+export interface ToolModule {
+  path: string;
+  /** The name in the worker file. */
+  shown: string;
+  readable: readonly string[];
+}
 
 export interface FoundModule extends ToolModule {
   /** Deletes the temporary files of the module. */
@@ -131,12 +138,13 @@ async function codeFiles(folder: string, depth = 0): Promise<string[]> {
   return found;
 }
 
-/** Returns the SHA-256 of files and their names. */
-export async function digestOfFiles(files: readonly string[]): Promise<string> {
+/** Returns the SHA-256 of the files that a module may read, and of their paths from its folder. */
+export async function digestOf({ path, readable }: ToolModule): Promise<string> {
   const hash = createHash("sha256");
-  for (const file of files) {
+  for (const file of readable) {
+    const name = relative(dirname(path), file);
     const content = await readFile(file);
-    hash.update(`${file.length}:${file}${content.length}:`).update(content);
+    hash.update(`${name.length}:${name}${content.length}:`).update(content);
   }
   return hash.digest("hex");
 }

@@ -3,6 +3,7 @@ import type { Workspace } from "#domain/workspace.ts";
 import { spawnGuarded } from "#executors/spawn-guarded.ts";
 import { readJsonLines } from "#toolsets/read-json-lines.ts";
 import { toJsonValue } from "#toolsets/tool-result.ts";
+import { digestOf, type ToolModule } from "./find-module.ts";
 import {
   type CallFacts,
   FromHost,
@@ -15,14 +16,6 @@ import {
   type ToHost,
   type ToolDescription,
 } from "./messages.ts";
-
-/** A module on disk and the files that its process may read. */
-export interface ToolModule {
-  path: string;
-  /** The name in the worker file. */
-  shown: string;
-  readable: readonly string[];
-}
 
 export interface HostRequest {
   task: HostTask;
@@ -66,6 +59,11 @@ export class ToolProcess {
     return this.#process().loaded;
   }
 
+  /** Returns the digest of the module's files at the start of its process; undefined if they could not be read. */
+  async digest(): Promise<string | undefined> {
+    return this.#process().digest;
+  }
+
   /** Sends a request. Throws the tool's error, or a ToolError if the process ended, hung or sent an invalid message. */
   async ask(request: HostRequest): Promise<unknown> {
     const process = this.#process();
@@ -101,6 +99,7 @@ interface OpenRequest {
 
 class RunningProcess {
   readonly loaded: Promise<ToolDescription[]>;
+  readonly digest: Promise<string | undefined>;
   isAlive = true;
   readonly #module: ToolModule;
   readonly #child: ReturnType<typeof spawnGuarded>;
@@ -118,6 +117,7 @@ class RunningProcess {
     this.loaded = this.#loading.promise;
     // Prevents an unhandled rejection if the process ends while nothing is waiting for it.
     this.loaded.catch(() => undefined);
+    this.digest = digestOf(module).catch(() => undefined);
     this.#child = spawnGuarded({
       entry: new URL("./host/tool-host.ts", import.meta.url),
       memoryMb,

@@ -146,6 +146,8 @@ function offer(
     description: visibleDescription(description),
     inputSchema: serverSchema({ properties: {}, ...visibleSchema(definition.inputSchema), type: "object" }),
     afterCrash: "report",
+    // What was seen first is known until this process ends, and an approval may be used after that.
+    preview: () => ({ sections: [], bindings: { definition: current } }),
     async execute(args, { abortSignal, output }) {
       const options = { expected, timeoutMs: timeout * 1_000, signal: abortSignal, output };
       return mcpResult(await server.call(definition.name, args, options), { server: name, tool: toolName });

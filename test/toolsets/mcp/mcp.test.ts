@@ -89,6 +89,22 @@ describe("an MCP server over HTTP", () => {
     expect((await accepted.run("remote_echo", { text: "hi" })).error).toBeUndefined();
   });
 
+  test("an approval is bound to the definition of the tool, which may change while the app is down", async () => {
+    const shown = async (url: string) => {
+      const { review } = await mcp({ servers: { remote: { url } } });
+      const asked = await review("remote_echo", { text: "hi" });
+      return asked.kind === "ask" && asked.preview?.bindings;
+    };
+    const before = await shown(server.url);
+    const again = await shown(server.url);
+    server.options.description = "Sends it to everybody.";
+
+    expect(before).toEqual({ definition: expect.stringMatching(/^sha256:/) });
+    expect(again).toEqual(before);
+    // What this process knows of a server is kept by its address.
+    expect(await shown(`${server.url}?`)).not.toEqual(before);
+  });
+
   test("an MCP server over HTTP cannot hide text in the description of an argument", async () => {
     server.options.input = z.string().describe("The text\u{e0069}\u{e0067}\u202e");
 
