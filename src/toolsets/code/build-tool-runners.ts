@@ -2,14 +2,71 @@ import { posix } from "node:path";
 import type { Workspace } from "#domain/workspace.ts";
 import { folderOf } from "#sandbox/paths.ts";
 
+/** Returns what selects named tests by their names, and leaves arguments with options as they are. */
+const unlessOptions = (select: (names: readonly string[]) => string[]) => (args: readonly string[]) =>
+  args.some((arg) => arg.startsWith("-")) ? [...args] : select(args);
+
 /** How the tests of a project are started: a part of `TestRunner`. */
 interface BuildToolRunner {
   name: string;
   command: string[];
-  select(names: readonly string[]): string[];
-  report: "maven" | "gradle" | "ctest";
+  commandForNamed?: string[];
+  select(args: readonly string[]): string[];
+  limitTo?(path: string): string[];
+  report: "go" | "cargo" | "maven" | "gradle" | "ctest";
   reason: string;
 }
+
+/** Names the packages first, as `go test` expects: a file stands for its package, and `TestName` for the option `-run`. */
+function selectGoTests(args: readonly string[]): string[] {
+  const packages = new Set<string>();
+  const tests: string[] = [];
+  const options: string[] = [];
+  for (const [at, arg] of args.entries()) {
+    const before = args[at - 1] ?? "";
+    if (arg.endsWith(".go")) packages.add(`./${posix.dirname(arg)}`);
+    else if (arg.startsWith("-")) options.push(arg);
+    else if (/^-[^=]+$/.test(before) && !/^\.{1,2}(?:\/|$)/.test(arg)) options.push(arg);
+    else if (/^(?:Test|Example|Fuzz)/.test(arg)) tests.push(arg.replace(/\/.*/, ""));
+    else packages.add(/^\.{1,2}(?:\/|$)/.test(arg) ? arg : `./${arg}`);
+  }
+  const run = tests.length > 0 ? ["-run", `^(${tests.join("|")})$`] : [];
+  return [...(packages.size > 0 ? packages : ["./..."]), ...run, ...options];
+}
+
+export const goRunner: BuildToolRunner = {
+  name: "go test",
+  command: ["go", "test", "-json", "./..."],
+  commandForNamed: ["go", "test", "-json"],
+  select: selectGoTests,
+  limitTo: (path) => (path.endsWith(".go") ? selectGoTests([path]) : [`./${path}/...`]),
+  report: "go",
+  reason: "There is a go.mod.",
+};
+
+/** A file in `tests` is a target of its own, and one in `src` a module. Of names, cargo takes one, and the tests take several. */
+function selectCargoTests(args: readonly string[]): string[] {
+  const targets: string[] = [];
+  const others: string[] = [];
+  for (const arg of args) {
+    const target = /(?:^|\/)tests\/([^/]+?)(?:\.rs|\/main\.rs)$/.exec(arg)?.[1];
+    const module = /(?:^|\/)src\/(.+?)(?:\/mod)?\.rs$/.exec(arg)?.[1];
+    if (target !== undefined) targets.push("--test", target);
+    else if (module === "lib") targets.push("--lib");
+    else if (module === "main") targets.push("--bins");
+    else others.push(module === undefined ? arg : `${module.replaceAll("/", "::")}::`);
+  }
+  const areSeveralNames = others.length > 1 && !others.some((arg) => arg.startsWith("-"));
+  return [...targets, ...(areSeveralNames ? ["--"] : []), ...others];
+}
+
+export const cargoRunner: BuildToolRunner = {
+  name: "cargo test",
+  command: ["cargo", "test", "--offline", "--no-fail-fast"],
+  select: selectCargoTests,
+  report: "cargo",
+  reason: "There is a Cargo.toml.",
+};
 
 /** Returns the runner of a Maven project. A module is tested from the project that lists it, with the modules that it needs. */
 export async function mavenRunner(workspace: Workspace, folder: string): Promise<BuildToolRunner | undefined> {
@@ -27,7 +84,10 @@ export async function mavenRunner(workspace: Workspace, folder: string): Promise
     name: "mvn test",
     command: ["mvn", "--batch-mode", "--offline", "--fail-at-end", ...module, "test"],
     // Without the second option, a module that has no such test fails.
-    select: (names) => [`-Dtest=${names.map(testClass).join(",")}`, "-Dsurefire.failIfNoSpecifiedTests=false"],
+    select: unlessOptions((names) => [
+      `-Dtest=${names.map(testClass).join(",")}`,
+      "-Dsurefire.failIfNoSpecifiedTests=false",
+    ]),
     report: "maven",
     reason: "There is a pom.xml.",
   };
@@ -50,7 +110,7 @@ export async function gradleRunner(workspace: Workspace, folder: string): Promis
     return {
       name: "gradle test",
       command: ["gradle", "--offline", "--no-daemon", "--console=plain", "--continue", "test"],
-      select: (tests) => tests.flatMap((test) => ["--tests", testClass(test)]),
+      select: unlessOptions((tests) => tests.flatMap((test) => ["--tests", testClass(test)])),
       report: "gradle",
       reason: `There is a ${name}.`,
     };
@@ -78,8 +138,8 @@ export async function cmakeRunner(workspace: Workspace, folder: string): Promise
     return undefined;
   return {
     name: "ctest",
-    command: ["bash", "-c", buildAndTest, "ctest"],
-    select: (names) => ["--tests-regex", names.map((name) => posix.parse(name).name).join("|")],
+    command: ["ctest"],
+    select: unlessOptions((names) => ["--tests-regex", names.map((name) => posix.parse(name).name).join("|")]),
     report: "ctest",
     reason: "The CMakeLists.txt of the project has tests.",
   };
@@ -105,6 +165,7 @@ const gradleSettings = `allprojects {
 
 /** Scripts that start a program in the way that a project prepares. */
 export const buildToolScripts: Readonly<Record<string, string>> = {
+  ctest: buildAndTest,
   mvn: startWrapper({ wrapper: "mvnw", downloads: ".m2/wrapper/dists", name: "mvn" }).join("\n"),
   gradle: [
     `settings=$(mktemp --suffix=.gradle); printf '%s' "${gradleSettings}" > "$settings"`,

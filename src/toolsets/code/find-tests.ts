@@ -81,21 +81,31 @@ async function requirePackage(workspace: Workspace, script: string, changed: rea
   );
 }
 
-/** Returns the arguments that name tests, relative to the folder in which the runner starts. */
-export async function namedTests(
+/** Returns the command that runs the named tests, or those of the folder or file that was asked for. */
+export async function testCommand(
   workspace: Workspace,
   { folder, runner, only }: FoundTests,
   args: readonly string[],
 ): Promise<string[]> {
-  if (runner.select && args.length > 0 && !args.some((arg) => arg.startsWith("-"))) return runner.select(args);
-  if (only.length > 0 && args.length === 0) {
-    if (runner.limitTo) return only.length === 1 ? only.flatMap(runner.limitTo) : [];
-    const paths = only.map(async (path) => {
-      const { type } = await workspace.stat(posix.join(folder, path));
-      return type === "directory" ? `${path}/` : path;
-    });
-    return [...(runner.folderOptions ?? []), ...(await Promise.all(paths))];
-  }
+  const forNamed = runner.commandForNamed ?? runner.command;
+  const named = runner.select ?? ((names: readonly string[]) => [...names]);
+  if (args.length > 0) return [...forNamed, ...named(await fromFolder(workspace, { folder, only }, args))];
+  if (only.length === 0) return runner.command;
+  if (runner.limitTo) return only.length === 1 ? [...forNamed, ...only.flatMap(runner.limitTo)] : runner.command;
+  if (!runner.folderOptions) return [...forNamed, ...named(only)];
+  const paths = only.map(async (path) => {
+    const { type } = await workspace.stat(posix.join(folder, path));
+    return type === "directory" ? `${path}/` : path;
+  });
+  return [...runner.command, ...runner.folderOptions, ...(await Promise.all(paths))];
+}
+
+/** Makes arguments that name files relative to the folder in which the runner starts. */
+function fromFolder(
+  workspace: Workspace,
+  { folder, only }: Pick<FoundTests, "folder" | "only">,
+  args: readonly string[],
+) {
   const [subfolder] = only;
   if (subfolder === undefined) return [...args];
   const paths = args.map(async (arg) => {
@@ -112,7 +122,8 @@ async function findNearest(workspace: Workspace, folder: string): Promise<FoundT
     if (runner) {
       const start = runner.folder ?? at;
       const canLimit = runner.folderOptions !== undefined || runner.limitTo !== undefined;
-      const only = start !== folder && canLimit ? [posix.relative(start, folder)] : [];
+      const isLimited = start !== folder && (canLimit || (await workspace.stat(folder)).type === "file");
+      const only = isLimited ? [posix.relative(start, folder)] : [];
       return { folder: start, runner, only };
     }
     if (at === "") return undefined;

@@ -17,7 +17,7 @@ import {
 } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
-import { type FoundTests, findTests, namedTests } from "./find-tests.ts";
+import { type FoundTests, findTests, testCommand } from "./find-tests.ts";
 import { describeMissingProgram, type FailedCommand, lastInstallation } from "./install-command.ts";
 import { summarizeTests } from "./test-output/summarize-tests.ts";
 import { isForeignFrame, TestSummary } from "./test-output/test-summary.ts";
@@ -85,6 +85,7 @@ function eachCommand(found: FoundTests): FoundTests[] {
 
 interface FinishedTests extends FinishedCommand {
   folder: string;
+  command: string[];
   runner: TestRunner;
   summary: TestSummary | undefined;
   /** Makes the paths in a text relative to the root. */
@@ -104,13 +105,11 @@ async function runTests(
   services: ToolServices,
 ): Promise<FinishedTests> {
   const { folder, runner } = tests;
+  const command = await testCommand(services.workspace, tests, args);
   const ran = await runCommand(services, {
     settings: { tier, output_bytes: reportBytes },
     context,
-    command: withProjectTools([
-      ...(args.length > 0 ? (runner.commandForNamed ?? runner.command) : runner.command),
-      ...(await namedTests(services.workspace, tests, args)),
-    ]),
+    command: withProjectTools(command),
     ...(runner.env && { env: runner.env }),
     cwd: folder,
     timeoutMs,
@@ -125,7 +124,7 @@ async function runTests(
   ].join("\n");
   const note = ran.result.exitCode === 0 ? "" : await describeSubmodules(services.workspace, said);
   const toRoot = await pathsFromRoot(services.workspace, folder, said);
-  return { ...ran, folder, runner: { ...runner, reason: `${runner.reason} ${note}`.trim() }, summary, toRoot };
+  return { ...ran, folder, command, runner: { ...runner, reason: `${runner.reason} ${note}`.trim() }, summary, toRoot };
 }
 
 /** A file with a line or a test, as runners print it: relative to the folder in which they run, or only its name, as go does. */
@@ -208,9 +207,9 @@ function dataOf(finished: readonly FinishedTests[]) {
   const isCounted = summaries.length === finished.length;
   const sum = (count: (summary: TestSummary) => number) =>
     isCounted ? summaries.reduce((total, summary) => total + count(summary), 0) : null;
-  const commands = finished.map(({ runner, folder }) => {
-    const command = runner.command.join(" ");
-    return finished.length === 1 || folder === "" ? command : `${command} (in ${folder})`;
+  const commands = finished.map(({ command, folder }) => {
+    const line = command.join(" ");
+    return finished.length === 1 || folder === "" ? line : `${line} (in ${folder})`;
   });
   return {
     runner: [...new Set(finished.map(({ runner }) => runner.name))].join(", "),

@@ -4,7 +4,14 @@ import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { folderOf } from "#sandbox/paths.ts";
 import { parseJsonObject } from "#text/json-values.ts";
-import { buildToolScripts, cmakeRunner, gradleRunner, mavenRunner } from "./build-tool-runners.ts";
+import {
+  buildToolScripts,
+  cargoRunner,
+  cmakeRunner,
+  goRunner,
+  gradleRunner,
+  mavenRunner,
+} from "./build-tool-runners.ts";
 
 export type TestReport =
   | "tap"
@@ -26,7 +33,7 @@ export type TestReport =
 export interface TestRunner {
   name: string;
   command: string[];
-  /** The command for running named tests, if it differs. */
+  /** The command for running named tests or those of a folder, if it differs. */
   commandForNamed?: string[];
   /** Commands for the other tests of the same script, such as those with other settings. */
   furtherCommands?: string[][];
@@ -34,8 +41,8 @@ export interface TestRunner {
   folderOptions?: string[];
   /** Returns the options that limit it to a folder or file, for a runner that does not take paths. */
   limitTo?(path: string): string[];
-  /** Returns the options that select the named tests, for a runner that does not take their names as they are. */
-  select?(names: readonly string[]): string[];
+  /** Returns the options for the arguments of a call, for a runner that does not take names of tests and files as they are. */
+  select?(args: readonly string[]): string[];
   /** The folder to start it in, if it is not the one that was asked for. */
   folder?: string;
   env?: Record<string, string>;
@@ -56,13 +63,8 @@ export async function findTestRunner(workspace: Workspace, folder: string): Prom
   if (ofNode) return ofNode;
   const ofNx = nxProject && nxRunner(nxProject);
   if (ofNx) return ofNx;
-  if (await has("go.mod")) {
-    return { name: "go test", command: ["go", "test", "-json", "./..."], report: "go", reason: "There is a go.mod." };
-  }
-  if (await has("Cargo.toml")) {
-    const command = ["cargo", "test", "--offline", "--no-fail-fast"];
-    return { name: "cargo test", command, report: "cargo", reason: "There is a Cargo.toml." };
-  }
+  if (await has("go.mod")) return goRunner;
+  if (await has("Cargo.toml")) return cargoRunner;
   const ofJava = (await mavenRunner(workspace, folder)) ?? (await gradleRunner(workspace, folder));
   if (ofJava) return ofJava;
   const makefile = (await has("Makefile")) ? await workspace.read(at("Makefile")) : "";
@@ -192,6 +194,17 @@ function commandsAfterChecks(script: string): string[][] {
   return hasReason ? words.map((command) => command.map((word) => word.replace(/^(['"])(.*)\1$/, "$2"))) : [];
 }
 
+/** Returns the commands of a script that start Node's test runner, if other commands are before or after them. */
+function nodeTestsAfterChecks(script: string): string[][] {
+  const commands = commandsAfterChecks(script);
+  const isNodeTest = (words: readonly string[] | undefined) => words?.[0] === "node" && nodeTest.test(words.join(" "));
+  if (!isNodeTest(commands[0])) return [];
+  const hasReporter = script.includes("--test-reporter");
+  return commands
+    .filter(isNodeTest)
+    .map(([node = "", ...words]) => [node, ...(hasReporter ? [] : ["--test-reporter=tap"]), ...words]);
+}
+
 /** Returns the runners whose settings a folder has. Those of vitest may be in the settings of Vite. */
 async function runnersWithSettings(workspace: Workspace, at: (name: string) => string): Promise<Set<string>> {
   const found = new Set<string>();
@@ -287,11 +300,12 @@ function nodeRunner(
       return { name, ...through(name, { options: [option] }), report: "tap", reason: because };
   }
   if (nodeTest.test(script)) {
+    const [first, ...furtherCommands] = isBuilt ? [] : nodeTestsAfterChecks(script);
     // A second reporter would require destinations for both, and appended to another command, it would become that
     // command's option.
     const isOurs = nodeTest.test(last) && !script.includes("--test-reporter");
-    const command = [...npmTest, ...(isOurs ? ["--test-reporter=tap"] : [])];
-    return { name: "node --test", command, report: "tap", reason: because };
+    const command = first ?? [...npmTest, ...(isOurs ? ["--test-reporter=tap"] : [])];
+    return { name: "node --test", command, furtherCommands, report: "tap", reason: because };
   }
   if (!hasScript) return undefined;
   const all = startsPackages.test(script) ? { scriptOfAllPackages: script } : {};
@@ -369,7 +383,7 @@ function unittestRunner(present: ReadonlySet<string>, tests: readonly string[]):
     limitTo: (path) => {
       const start = present.has(path) ? folderOf(path) : path;
       const ofFile = present.has(path) ? ["-p", posix.basename(path)] : [];
-      return ["-s", start || ".", "-t", importRoot(present, start) || ".", ...ofFile];
+      return ["discover", "-s", start || ".", "-t", importRoot(present, start) || ".", ...ofFile];
     },
   };
 }

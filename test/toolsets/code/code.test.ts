@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { DeploymentPolicy, sandboxTools } from "#config/deployment-policy.ts";
 import { createExecutors } from "#executors/create-executors.ts";
-import { findTests, namedTests } from "#toolsets/code/find-tests.ts";
+import { findTests, testCommand } from "#toolsets/code/find-tests.ts";
 import { findFormatters } from "#toolsets/code/format-code.ts";
 import { describeMissingProgram, endOfInstallation } from "#toolsets/code/install-command.ts";
 import { findTestRunner } from "#toolsets/code/test-runner.ts";
@@ -129,6 +129,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     const red = await call("run_tests", {});
     await sandbox.write("add.js", "export const add = (a, b) => a + b;\n");
     const green = await call("run_tests", {});
+    const named = await call("run_tests", { args: ["--test-name-pattern=adds two"] });
 
     expect(red.value).toMatchObject({
       kind: "test.summary",
@@ -136,7 +137,12 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     });
     expect(red.llmContent).toContain("node --test: 1 passed, 1 failed.");
     expect(red.llmContent).toContain("-1 !== 3");
-    expect(green.value).toMatchObject({ data: { passed: 2, failed: 0, exitCode: 0 } });
+    expect(green.value).toMatchObject({
+      data: { command: "npm test --silent -- --test-reporter=tap", passed: 2, failed: 0, exitCode: 0 },
+    });
+    expect(named.value).toMatchObject({
+      data: { command: "npm test --silent -- --test-reporter=tap --test-name-pattern=adds two", passed: 1, failed: 0 },
+    });
   });
 
   test("in a monorepo the tests of the changed packages run, unless a path is given", async () => {
@@ -630,7 +636,10 @@ describe("the test runner and the formatter of a project", () => {
     ["vitest run && eslint .", "npx --no-install vitest run --reporter=json"],
     ["jest --watch", "npx --no-install jest --json --ci --updateSnapshot=false"],
     ["node --test --test-reporter=spec", "npm test --silent --"],
-    ["node --test && echo done", "npm test --silent --"],
+    ["node --test && npm run types", "node --test-reporter=tap --test"],
+    ["npm run lint && node --test 'test/*.js'", "node --test-reporter=tap --test test/*.js"],
+    ["npm run build && node --test && tsd", "npm test --silent --"],
+    ["node --test --test-reporter=spec && tsd", "node --test --test-reporter=spec"],
     ["yarn lint && yarn jest --ci", "npx --no-install jest --ci --json --updateSnapshot=false"],
     ["pnpm lint && vitest run --typecheck", "npx --no-install vitest run --typecheck --run --reporter=json"],
     ["eslint . && prettier -c src && npx mocha -r ts-node", "npx --no-install mocha -r ts-node --reporter json"],
@@ -651,6 +660,32 @@ describe("the test runner and the formatter of a project", () => {
     expect((await findTestRunner(memoryWorkspace(files), ""))?.command.join(" ")).toBe(command);
   });
 
+  test.each<[Record<string, string>, { path?: string; args?: string[] }, string]>([
+    [{ "go.mod": "" }, {}, "go test -json ./..."],
+    [{ "go.mod": "" }, { args: ["a_test.go", "binding"] }, "go test -json ./. ./binding"],
+    [{ "go.mod": "" }, { args: ["TestA", "TestB/sub"] }, "go test -json ./... -run ^(TestA|TestB)$"],
+    [{ "go.mod": "" }, { args: ["-run", "TestA", "./binding"] }, "go test -json ./binding -run TestA"],
+    [{ "go.mod": "", "binding/a_test.go": "" }, { path: "binding" }, "go test -json ./binding/..."],
+    [{ "go.mod": "", "binding/a_test.go": "" }, { path: "binding/a_test.go" }, "go test -json ./binding"],
+    [{ "Cargo.toml": "" }, {}, "cargo test --offline --no-fail-fast"],
+    [{ "Cargo.toml": "" }, { args: ["tests/a.rs"] }, "cargo test --offline --no-fail-fast --test a"],
+    [{ "Cargo.toml": "" }, { args: ["src/a/mod.rs", "b"] }, "cargo test --offline --no-fail-fast -- a:: b"],
+    [{ "Cargo.toml": "" }, { args: ["--lib", "a", "--", "b"] }, "cargo test --offline --no-fail-fast --lib a -- b"],
+    [{ "Cargo.toml": "", "tests/a.rs": "" }, { path: "tests/a.rs" }, "cargo test --offline --no-fail-fast --test a"],
+    [
+      { "package.json": '{"scripts":{"test":"node --test && tsd"}}', "test/a.test.js": "" },
+      { path: "test/a.test.js" },
+      "node --test-reporter=tap --test test/a.test.js",
+    ],
+    [{ "CMakeLists.txt": "project(a)\nenable_testing()\n" }, { args: ["tests/a.c"] }, "ctest --tests-regex a"],
+  ])("in %j, the tests that %j names are run", async (files, { path, args = [] }, command) => {
+    const workspace = memoryWorkspace(files);
+
+    const [found] = await findTests(workspace, { path, args, canRunCode: true });
+
+    expect(found && (await testCommand(workspace, found, args)).join(" ")).toBe(command);
+  });
+
   test("a Maven module is tested from the project that lists it, and named tests become options", async () => {
     const pom = (...modules: string[]) => modules.map((module) => `<module>${module}</module>`).join("\n");
     const files = {
@@ -663,7 +698,7 @@ describe("the test runner and the formatter of a project", () => {
     const workspace = memoryWorkspace(files);
     const commandOf = async (folder: string, ...args: string[]) => {
       const [found] = await findTests(workspace, { path: folder, args, canRunCode: true });
-      return found && [...found.runner.command, ...(await namedTests(workspace, found, args))].join(" ");
+      return found && (await testCommand(workspace, found, args)).join(" ");
     };
     const maven = "mvn --batch-mode --offline --fail-at-end";
     const only = "-Dsurefire.failIfNoSpecifiedTests=false";
@@ -820,7 +855,8 @@ describe("the test runner and the formatter of a project", () => {
     const workspace = memoryWorkspace(files);
     const named = async (path: string) => {
       const [found] = await findTests(workspace, { path, args: [], canRunCode: true });
-      return found && [found.folder, ...(await namedTests(workspace, found, []))];
+      const command = found && (await testCommand(workspace, found, []));
+      return [found?.folder, ...(command?.slice(found?.runner.command.length) ?? [])];
     };
 
     expect(await named("tests")).toEqual(["", "tests/"]);
