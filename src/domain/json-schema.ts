@@ -51,10 +51,12 @@ export function typeOfValue(value: unknown): string {
 function resolve(schema: unknown, root: JsonSchema, depth = 0): JsonSchema {
   if (typeof schema !== "object" || schema === null || depth > 10) return {};
 
-  const { $ref, allOf, ...own } = schema as JsonSchema;
-  if (typeof $ref === "string") return { ...resolve(target($ref, root), root, depth + 1), ...own };
-  if (allOf?.length === 1) return { ...resolve(allOf[0], root, depth + 1), ...own };
-  return schema as JsonSchema;
+  const { $ref, allOf } = schema as JsonSchema;
+  if (typeof $ref !== "string" && allOf?.length !== 1) return schema as JsonSchema;
+  const refersTo = typeof $ref === "string" ? target($ref, root) : allOf?.[0];
+  const { $ref: _, allOf: __, ...own } = schema as JsonSchema;
+  // Inherited and not copied: thousands of parameters may refer to a schema with thousands of members.
+  return Object.create(resolve(refersTo, root, depth + 1), Object.getOwnPropertyDescriptors(own));
 }
 
 function target(reference: string, root: JsonSchema): unknown {

@@ -17,8 +17,12 @@ describe("parameters of a schema", () => {
     expect(parametersOf({ type: "string" })).toEqual([]);
   });
 
-  const parameter = (property: JsonSchema, definitions = {}) =>
-    parametersOf({ properties: { a: property }, definitions } as JsonSchema)[0]?.schema;
+  const parameter = (property: JsonSchema, definitions = {}) => {
+    const { schema = {} } = parametersOf({ properties: { a: property }, definitions } as JsonSchema)[0] ?? {};
+    const members: Record<string, unknown> = {};
+    for (const name in schema) members[name] = schema[name];
+    return members;
+  };
 
   test.each<[string, JsonSchema, object, object]>([
     ["a reference", { $ref: "#/definitions/x" }, { x: { type: "string" } }, { type: "string" }],
@@ -44,6 +48,21 @@ describe("parameters of a schema", () => {
     ["no circular reference", { $ref: "#/definitions/x" }, { x: { $ref: "#/definitions/x" } }, {}],
   ])("resolve %s", (_, property, definitions, schema) => {
     expect(parameter(property, definitions)).toEqual(schema);
+  });
+
+  test("a large schema is not copied for each parameter that refers to it", () => {
+    let copied = 0;
+    const ownKeys = (schema: object) => {
+      copied += 1;
+      return Reflect.ownKeys(schema);
+    };
+    const x = new Proxy({ type: "string" }, { ownKeys });
+    const properties = { a: { $ref: "#/definitions/x" }, b: { $ref: "#/definitions/x", default: 1 } };
+
+    const found = parametersOf({ properties, definitions: { x } } as JsonSchema);
+
+    expect(found.map(({ schema }) => typesOf(schema))).toEqual([["string"], ["string"]]);
+    expect(copied).toBe(0);
   });
 
   test("the parameters of a referenced schema are found", () => {
