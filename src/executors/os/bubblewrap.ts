@@ -112,7 +112,6 @@ function standardEnvironment({ path }: GuestSystem): Record<string, string> {
     LANG: "C.UTF-8",
     TMPDIR: "/tmp",
     CI: "true",
-    NO_COLOR: "1",
     PYTHONDONTWRITEBYTECODE: "1",
     ...gitSafetyEnvironment,
     POETRY_VIRTUALENVS_IN_PROJECT: "1",

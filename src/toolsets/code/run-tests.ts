@@ -245,9 +245,9 @@ function relativePaths(text: string): string {
   return text.replace(/file:\/\/(?:\/workspace\/|(?=[\w.@]))|(?<![\w.~/-])\/workspace\//g, "");
 }
 
-/** Tests that passed, go's downloads, make's folders, and Node's warning about a program that sets FORCE_COLOR itself. */
+/** Tests that passed, go's downloads, and make's folders. */
 const saysLittle =
-  /^\s*(?:[✔✓√] |ok \d+ |# Subtest: |go: downloading |make\[\d+\]: (?:Entering|Leaving) directory )|^\(node:\d+\) Warning: The 'NO_COLOR' env is ignored|^\(Use `node --trace-warnings /;
+  /^\s*(?:[✔✓√] |ok \d+ |# Subtest: |go: downloading |make\[\d+\]: (?:Entering|Leaving) directory )|^\(Use `node --trace-warnings /;
 
 function tail(text: string, length: number): string {
   // Truncated first, so that the cost depends only on what is shown.

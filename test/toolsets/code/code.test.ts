@@ -145,6 +145,18 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     });
   });
 
+  test("tests of colored output run as in a CI job, and their result has no colors", async () => {
+    const colors = [
+      'import { test } from "node:test";',
+      'test("colors", () => { throw new Error(process.env.NO_COLOR === undefined ? "\\x1b[31mred\\x1b[39m" : "plain"); });',
+    ].join("\n");
+    const { call } = await world({ files: { ...project, "add.test.js": colors } });
+
+    const { llmContent } = await call("run_tests", {});
+
+    expect(llmContent).toContain("✗ colors\n    red\n    at add.test.js:2:1");
+  });
+
   test("in a monorepo the tests of the changed packages run, unless a path is given", async () => {
     const inPackage = (name: string) =>
       Object.entries(project).map(([path, text]) => [`packages/${name}/${path}`, text]);

@@ -114,9 +114,15 @@ function withCrash(error: string, before: readonly string[]): string {
 const tapFields = ["error", "message", "values", "diff", "found", "wanted", "at", "location"];
 const describedByName = new Set(["found", "wanted"]);
 
+/** Colors as Node's reporter writes them: as text that describes the characters. */
+const describedColor = /\\x1B\[[\d;]*m/g;
+
 /** Returns what a TAP diagnostic says about a failure: that of node --test, tap or ava. */
 function tapError(details: string): string {
-  const lines = details.split("\n").filter((line) => line.trim() !== "---");
+  const lines = details
+    .replace(describedColor, "")
+    .split("\n")
+    .filter((line) => line.trim() !== "---");
   const fields = yamlFields(lines);
   const shown = tapFields.flatMap((name) => {
     const value = fields.get(name) ?? "";
