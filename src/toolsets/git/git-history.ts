@@ -5,11 +5,18 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { BlamedRange } from "#sandbox/sandbox.ts";
 import { pluralize } from "#text/pluralize.ts";
+import { truncateLine } from "#text/truncate.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const gitLogInput = z.object({
-  limit: z.number().int().min(1).max(100).optional().describe("Maximum number of commits; default: 10"),
+  limit: z
+    .number()
+    .int()
+    .min(1)
+    .max(100)
+    .optional()
+    .describe("Maximum number of commits; default: 10. 1 shows a message as a whole"),
   skip: z.number().int().min(0).max(5_000).optional().describe("Number of commits to skip first"),
   path: z.string().optional().describe("Only commits that changed this file or folder"),
   range: z
@@ -41,10 +48,9 @@ export function createGitLogTool({ sandbox, workspace }: ToolServices): NamedToo
         ...(range !== undefined && parseRange(range)),
       });
       const commits = entries.map(({ date, ...entry }) => ({ ...entry, date: date.toISOString() }));
-      const lines = commits.map(
-        ({ commit, date, author, message }) =>
-          `${commit.slice(0, 7)} ${date.slice(0, 10)} ${author}: ${message.trim()}`,
-      );
+      const describe = ({ commit, date, author, message }: (typeof commits)[number]) =>
+        `${commit.slice(0, 7)} ${date.slice(0, 10)} ${author}: ${commits.length > 1 ? shortened(message) : message.trim()}`;
+      const lines = commits.map(describe);
       const summary = pluralize(commits.length, "commit");
       // Commit messages and author names are written by anyone whose commit was merged.
       const listed =
@@ -61,6 +67,22 @@ export function createGitLogTool({ sandbox, workspace }: ToolServices): NamedToo
       };
     },
   };
+}
+
+const maxBodyLines = 4;
+const maxLineLength = 200;
+const trailer = /^(?:[A-Z][\w-]*-by|Change-Id|Cc): /i;
+
+/** Returns the subject of a commit message and the first lines below it, without trailers. */
+function shortened(message: string): string {
+  const [subject = "", ...body] = message.split("\n").filter((line) => line.trim() !== "" && !trailer.test(line));
+  const shown = body.slice(0, maxBodyLines).map((line) => `  ${truncateLine(line, maxLineLength)}`);
+  const rest = body.length - shown.length;
+  return [
+    truncateLine(subject, maxLineLength),
+    ...shown,
+    ...(rest > 0 ? [`  … ${pluralize(rest, "more line")}`] : []),
+  ].join("\n");
 }
 
 /** Says that no commit changed a path that does not exist, and which one may be meant; undefined if it exists. */

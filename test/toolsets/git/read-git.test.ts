@@ -67,3 +67,30 @@ test("git_log marks commit messages as untrusted text", async () => {
     data: { commits: [{ author: "Ada", date: "2026-01-02T03:04:05.000Z" }] },
   });
 });
+
+test("git_log shows the first lines of long messages, and a single message as a whole", async () => {
+  const body = Array.from({ length: 6 }, (_, at) => `- Change ${at}\n`).join("\n");
+  const commit = (message: string) => ({
+    commit: "1234567890".repeat(4),
+    message,
+    author: "Ada",
+    email: "ada@example.test",
+    date: new Date("2026-01-02T03:04:05Z"),
+    parents: [],
+  });
+  const message = `Fix sums\n\n${body}\nSigned-off-by: Ada <ada@example.test>`;
+  const { call } = await toolsetWorld(gitToolset, { log: [commit(message), commit("Add sums")] });
+  const { call: callOfOne } = await toolsetWorld(gitToolset, { log: [commit(message)] });
+
+  const { llmContent } = await call("git_log", {});
+  const one = await callOfOne("git_log", { limit: 1 });
+
+  const lines = llmContent.split("\n").slice(2, -1);
+  expect(lines).toEqual([
+    "1234567 2026-01-02 Ada: Fix sums",
+    ...[0, 1, 2, 3].map((at) => `  - Change ${at}`),
+    "  … 2 more lines",
+    "1234567 2026-01-02 Ada: Add sums",
+  ]);
+  expect(one.llmContent).toContain(message);
+});
