@@ -27,6 +27,14 @@ async function openedPullRequest(afterwards: Script) {
   return { ...world, maintainer, issue, number, branch: pull?.head ?? "" };
 }
 
+/** Says when both things have arrived, which may be in two requests: `/status` is answered only once, so nothing may follow. */
+const answerOfReader: Script = ({ messages }) => {
+  const read = JSON.stringify(messages);
+  return {
+    text: read.includes("First thing.") && read.includes("Second thing.") ? "I have read both." : "I have read one.",
+  };
+};
+
 test("a review that requests changes continues the run, which pushes and answers each comment in its thread", async () => {
   const { github, maintainer, number, branch, botComment } = await openedPullRequest((request) => {
     const review = request.messages
@@ -110,9 +118,7 @@ test("/run of its worker, and /resume with instructions, continue the run that w
 });
 
 test("reviews submitted while the app is down reach the run once each, in any order, and only those of people with write access", async () => {
-  const { github, maintainer, number, model, botComment, start, stop } = await openedPullRequest(({ messages }) => ({
-    text: /Second thing/.test(JSON.stringify(messages)) ? "I have read both." : "I have read one.",
-  }));
+  const { github, maintainer, number, model, botComment, start, stop } = await openedPullRequest(answerOfReader);
   const [person] = [github.world.users.get("maintainer")];
   if (person) github.world.users.set("robot[bot]", { ...person, id: 4_711, login: "robot[bot]", type: "Bot" });
   for (const repository of github.world.repositories.values()) repository.permissions.set("robot[bot]", "write");
@@ -578,9 +584,7 @@ test("closing ends the run and withdraws its requests; reopening continues it, a
 });
 
 test("a pull request closed, reopened and reviewed while the app is down continues, in any order of the events", async () => {
-  const { github, maintainer, number, model, botComment, start, stop } = await openedPullRequest(({ messages }) => ({
-    text: /Second thing/.test(JSON.stringify(messages)) ? "I have read both." : "I have read one.",
-  }));
+  const { github, maintainer, number, model, botComment, start, stop } = await openedPullRequest(answerOfReader);
 
   await stop();
   maintainer.close(number);
