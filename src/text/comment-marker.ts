@@ -66,15 +66,17 @@ function markLines(lines: readonly string[]): string[] {
   });
 }
 
-/** Adds the mark to the last cell of a row of a table: further cells would not be shown. */
+/** Adds the mark, before a line break. In a row of a table, it is in the last cell: further cells would not be shown. */
 function markLine(line: string): string {
-  return `${withoutEnd(line)} ${ofWorker}${line.trimEnd().endsWith("|") ? " |" : ""}`;
+  const text = withoutEnd(line);
+  const end = line.slice(text.length);
+  return `${text} ${ofWorker}${end.trim() === "|" ? " |" : /^(?: {2,}|\\)$/.test(end) ? end : ""}`;
 }
 
-/** Returns a line without the end of a row of a table. */
+/** Returns a line without the end of a row of a table, or its line break. */
 function withoutEnd(line: string): string {
   const text = line.trimEnd();
-  return text.endsWith("|") ? text.slice(0, -1).trimEnd() : text;
+  return text.endsWith("|") || /(?<!\\)(?:\\\\)*\\$/.test(line) ? text.slice(0, -1).trimEnd() : text;
 }
 
 const markup = /<[^<>]{0,200}>|[#*_~>:=]/g;

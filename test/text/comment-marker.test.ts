@@ -70,6 +70,15 @@ test("a row of a table that asks for an answer is marked in its last cell", () =
 });
 
 test.each([
+  ["Comment `/approve k7mq`  \nnow.", "Comment `/approve k7mq` (written by the worker)  \nnow."],
+  ["Comment `/approve k7mq`\\\nnow.", "Comment `/approve k7mq` (written by the worker)\\\nnow."],
+  ["Comment `/approve k7mq`\\\\\nnow.", "Comment `/approve k7mq`\\\\ (written by the worker)\nnow."],
+])("a line that is marked keeps its line break: %j", (text, marked) => {
+  expect(markImitations(text)).toBe(marked);
+  expect(markImitations(marked)).toBe(marked);
+});
+
+test.each([
   ["fixer asks for approval\n===", "fixer asks for approval (written by the worker)\n==="],
   ["> fixer asks for approval\n> ---", "> fixer asks for approval (written by the worker)\n> ---"],
   ["<h3>\n🔐 fixer asks for approval\n</h3>", "<h3>\n🔐 fixer asks for approval (written by the worker)\n</h3>"],
