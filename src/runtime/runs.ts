@@ -260,6 +260,8 @@ export interface Runs {
    * has not been reported yet that the pull request was reopened.
    */
   threadActivity(thread: ThreadRef, options?: { isOpen?: boolean }): Promise<"none" | "ended" | "live">;
+  /** True if this comment would answer an open question of the thread's live runs, if a person with write access had written it. */
+  mayAnswer(thread: ThreadRef, commentId: number | undefined): Promise<boolean>;
   /** Returns the thread's root runs, newest first, with their children. */
   listRunViews(thread: ThreadRef): Promise<RunView[]>;
   pendingApprovals(thread: ThreadRef): Promise<Approval[]>;

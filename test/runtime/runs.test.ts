@@ -138,6 +138,7 @@ test("a comment that was written before a question was posted is a message and n
   const call = (await store.log(id)).flatMap(({ event }) => (event.type === "model.answered" ? event.calls : []))[0];
   const posted = (await store.findPost(questionName(id, 1, call?.callId ?? "")))?.commentId ?? Number.NaN;
 
+  expect([await runs.mayAnswer(origin, posted - 1), await runs.mayAnswer(origin, posted + 1)]).toEqual([false, true]);
   await runs.deliverMessage(origin, { by: "ada", text: "Rename it, too.", commentId: posted - 1 });
   await runs.deliverMessage(origin, { by: "ada", text: "The second.", commentId: posted + 1 });
 
@@ -145,6 +146,7 @@ test("a comment that was written before a question was posted is a message and n
   const read = JSON.stringify(model.requests.at(-1)?.messages);
   expect(read).toContain("@ada answered: The second.");
   expect(read).toContain("Rename it, too.");
+  expect(await runs.mayAnswer(origin, posted + 2)).toBe(false);
 });
 
 test("a plain answer goes to the question that was asked first, whichever run changed last", async () => {

@@ -251,14 +251,20 @@ function usageOf(command: Extract<ThreadCommand, { kind: "malformed" | "unknown"
   return `Unknown command \`/${command.word}\`. Did you mean \`/${command.suggestion}\`? \`/help\` lists the commands. Write it in a new comment: edits do not count.`;
 }
 
-/** Passes an ordinary comment to the workers of its thread, if there are any and its author has write access. */
+/**
+ * Passes an ordinary comment to the workers of its thread, if there are any and its author has write access. Anyone else who
+ * answers a question gets a reaction, so that nobody takes it for answered.
+ */
 async function sendMessage(text: string, action: Action): Promise<void> {
   const { comment, context } = action;
   const { thread, by, byId, key: deliveryId } = comment;
   const runs = context.runs();
   // Most comments are not for a worker, so GitHub is asked about their author only where one is running.
   const hasRuns = text !== "" && (await runs.threadActivity(thread, { isOpen: !comment.closed })) === "live";
-  if (!hasRuns || !(await isByWriter(action))) return;
+  if (!hasRuns) return;
+  const isAllowed = await isByWriter(action);
+  if (isAllowed === false && (await runs.mayAnswer(thread, comment.commentId))) void react("confused", action);
+  if (!isAllowed) return;
 
   try {
     const isDelivered = await runs.deliverMessage(thread, {

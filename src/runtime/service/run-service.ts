@@ -370,6 +370,17 @@ export class RunService implements Runs {
     return runs.some(isLive) ? "live" : "ended";
   }
 
+  async mayAnswer(thread: ThreadRef, commentId: number | undefined): Promise<boolean> {
+    const live = (await this.#liveRuns(thread)).filter((run) => !run.unreadable);
+    try {
+      return (await findQuestion(this.#options.store, live, { commentId, name: undefined })) !== undefined;
+    } catch (error) {
+      // The question is still being posted, or cannot be read.
+      if (error instanceof OutageError || error instanceof UserError) return false;
+      throw error;
+    }
+  }
+
   async listRunViews(thread: ThreadRef): Promise<RunView[]> {
     const { store } = this.#options;
     const runs = (await store.runsOfThread(thread)).slice(0, maxShownRuns);
