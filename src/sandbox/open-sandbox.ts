@@ -9,7 +9,7 @@ import { compareFiles, compareWithAll, findDropped, toFileVersion, treeOf } from
 import { createGitFolder } from "./git/git-folder.ts";
 import { readHistory } from "./git/history.ts";
 import { ObjectStore } from "./git/object-store.ts";
-import { fetchContents, openBase } from "./git/open-base.ts";
+import { createContentLoader, openBase } from "./git/open-base.ts";
 import {
   assertPushableBranch,
   type BuiltTree,
@@ -68,10 +68,11 @@ export async function openSandbox({
   const { base } = opened;
   const overlay = createOverlay(base, isStagingFile);
   await overlay.restore(changes);
-  const loadContents = () => base.contents.load(() => fetchContents(connectRemote(), base));
+  const loader = createContentLoader(base, connectRemote);
+  const { loadContents } = loader;
   // The first operation that needs the contents reports the failure.
   loadContents().catch(() => {});
-  const view = createWorkspaceView(base, overlay, { zones, loadContents });
+  const view = createWorkspaceView(base, overlay, { zones, loader });
   const staging = createStaging(overlay);
   const protectedBranches = { base: pushesToBase ? undefined : opened.at.branch, default: opened.defaultBranch };
   const state: SandboxState = { protectedBranches, base, overlay, view, source, connect: connectRemote, loadContents };
@@ -86,7 +87,7 @@ export async function openSandbox({
       await loadContents();
       return createGitFolder(base, opened.at.branch);
     },
-    restricted: (narrower) => createWorkspaceView(base, overlay, { zones: zones.narrow(narrower), loadContents }),
+    restricted: (narrower) => createWorkspaceView(base, overlay, { zones: zones.narrow(narrower), loader }),
     pendingChanges: overlay.pendingChanges,
     markStored: overlay.markStored,
     rollback: overlay.rollback,

@@ -2,7 +2,7 @@ import { EventLoopYielder, runAtOnce, runInTurns, type Steps } from "#domain/asy
 import { ToolError, type ToolErrorCode } from "#domain/errors.ts";
 import type { Change, ContentChunk, Entry, Workspace, ZoneRule } from "#domain/workspace.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { type Base, readEntry } from "./git/base.ts";
+import { type Base, MissingContentError, readEntry } from "./git/base.ts";
 import { modeOfEntry, type TreeNode } from "./layer.ts";
 import type { Overlay } from "./overlay.ts";
 import { folderOf, foldersAbove, followLinks, invalidPath, isWithin, parsePath } from "./paths.ts";
@@ -15,14 +15,24 @@ interface View {
   zones: Zones;
 }
 
+/** Loads the contents of a base, which may arrive after its tree. */
+export interface ContentLoader {
+  /** Resolves when all contents are there. */
+  loadContents: () => Promise<void>;
+  /** Resolves when one content is there. */
+  loadContent: (oid: string) => Promise<void>;
+}
+
+const nothingToLoad: ContentLoader = { loadContents: async () => {}, loadContent: async () => {} };
+
 /** Creates the workspace of one worker: the overlay of its run, limited by the worker's zones. */
 export function createWorkspaceView(
   base: Base,
   overlay: Overlay,
-  { zones, loadContents = async () => {} }: { zones: Zones; loadContents?: () => Promise<void> },
+  { zones, loader: { loadContents, loadContent } = nothingToLoad }: { zones: Zones; loader?: ContentLoader },
 ): Workspace {
   const view: View = { base, overlay, zones };
-  /** Runs an operation when the base's contents are loaded. Everything that reads a file, its size or a link needs them. */
+  /** Runs an operation when the base's contents are loaded. Everything that reads many files or a size needs them. */
   async function loaded<Result>(operation: () => Result): Promise<Result> {
     if (!base.contents.isLoaded) await loadContents();
     return operation();
@@ -32,21 +42,31 @@ export function createWorkspaceView(
     await base.foldPaths();
     return loaded(operation);
   }
-  /** Runs an operation on a file at once if its content is there, as most are after a branch has moved, and otherwise when all are. */
-  async function loadedAt<Result>(path: string, operation: () => Result): Promise<Result> {
-    const entry = base.entries.get(resolvePath(view, path));
-    return entry?.type === "file" && base.store.has(entry.oid) ? operation() : loaded(operation);
+  /** Runs an operation that reads a file or a few links, and again with each content that it needed. */
+  async function reading<Result>(operation: () => Result): Promise<Result> {
+    for (;;) {
+      try {
+        return operation();
+      } catch (error) {
+        if (!(error instanceof MissingContentError) || base.contents.isLoaded) throw error;
+        await loadContent(error.oid);
+      }
+    }
   }
   return {
     resolve: (path) => resolvePath(view, path),
-    exists: (path) => loadedAt(path, () => nodeAt(view, resolveParentLinks(view, path)) !== undefined),
-    stat: (path) =>
-      loadedAt(path, () => {
+    exists: (path) => reading(() => nodeAt(view, resolveParentLinks(view, path)) !== undefined),
+    stat: async (path) => {
+      const entry = base.entries.get(resolvePath(view, path));
+      const hasSize = entry?.type === "file" && base.store.has(entry.oid);
+      const stat = () => {
         const found = resolveParentLinks(view, path);
         return toEntry(view, resolvePath(view, path), requireNode(view, found));
-      }),
-    read: (path) => loadedAt(path, () => new TextDecoder().decode(read(view, path))),
-    readBytes: (path) => loadedAt(path, () => read(view, path)),
+      };
+      return hasSize ? stat() : loaded(stat);
+    },
+    read: (path) => reading(() => new TextDecoder().decode(read(view, path))),
+    readBytes: (path) => reading(() => read(view, path)),
     write: (path, content, options) =>
       writable(() => write(view, resolvePath(view, path), content, options?.executable)),
     remove: (path, options) => loaded(() => remove(view, resolvePath(view, path), options?.recursive ?? false)),
@@ -59,7 +79,7 @@ export function createWorkspaceView(
       yield* contentsOf(view, paths);
     },
     changes: async () => changes(view),
-    readBase: (path) => loadedAt(path, () => readBase(view, resolvePath(view, path))),
+    readBase: (path) => reading(() => readBase(view, resolvePath(view, path))),
     ruleFor: (path) => zones.ruleFor(resolvePath(view, path)),
   };
 }

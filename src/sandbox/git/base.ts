@@ -154,11 +154,21 @@ function* findContents(store: ObjectStore, entries: Iterable<BaseEntry>): Steps<
   return true;
 }
 
-/** Returns the content of an entry; undefined for a submodule. Throws when the contents are not loaded. */
+/** A content was read that is not loaded yet. */
+export class MissingContentError extends Error {
+  readonly oid: string;
+
+  constructor(oid: string) {
+    super(`The content ${oid} of the base was read before it was loaded.`);
+    this.oid = oid;
+  }
+}
+
+/** Returns the content of an entry; undefined for a submodule. Throws a MissingContentError when it is not loaded. */
 export function readEntry({ store }: Pick<Base, "store">, { type, oid }: BaseEntry): Buffer | undefined {
   if (type === "submodule") return undefined;
   const object = store.read(oid);
-  if (!object) throw new Error(`The content ${oid} of the base was read before it was loaded.`);
+  if (!object) throw new MissingContentError(oid);
   return object.data;
 }
 

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { EventLoopYielder, unlessAborted } from "#domain/async-work.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import type { BaseCommit, OpenSandbox, SandboxSource } from "#sandbox/sandbox.ts";
@@ -54,6 +55,33 @@ export async function openBase(
   return { base, at, defaultBranch };
 }
 
+/**
+ * Creates the functions with which a sandbox loads the contents of its base. A single content does not wait for all of
+ * them: those that are read in the same turn of the event loop are fetched in one request.
+ */
+export function createContentLoader(base: Base, connectRemote: () => Remote) {
+  let wanted = new Set<string>();
+  let fetching: Promise<unknown> | undefined;
+  const loadContents = () => base.contents.load(() => fetchContents(connectRemote(), base));
+  const fetchWanted = async () => {
+    await nextTurn();
+    const wants = [...wanted];
+    wanted = new Set();
+    fetching = undefined;
+    const result = await connectRemote().fetch({ wants, depth: 1 });
+    if (result.kind === "pack") await base.store.addPack(result.pack);
+  };
+  return {
+    loadContents,
+    loadContent: async (oid: string) => {
+      wanted.add(oid);
+      fetching ??= fetchWanted().catch(() => {});
+      await fetching;
+      if (!base.store.has(oid)) await loadContents();
+    },
+  };
+}
+
 interface ContentsRequest {
   /** What differs from the previous base, if it was already requested. */
   requested?: Promise<FetchResult>;
@@ -61,11 +89,7 @@ interface ContentsRequest {
 }
 
 /** Fetches the contents of a base whose tree was fetched without them. */
-export async function fetchContents(
-  remote: Remote,
-  base: Base,
-  { requested, signal }: ContentsRequest = {},
-): Promise<void> {
+async function fetchContents(remote: Remote, base: Base, { requested, signal }: ContentsRequest = {}): Promise<void> {
   const { commit, store, contents } = base;
   if (contents.previous !== undefined) {
     await addDifferences(store, requested ?? remote.fetch(differences(commit, contents.previous), signal), signal);

@@ -45,31 +45,56 @@ const manyFiles = (count: number) =>
 test("the list of files is available before their contents", async () => {
   const repository = await world.repositoryWith({ "a.txt": "1", "src/b.txt": "2" });
 
-  let held = 0;
-  world.server.options.intercept = ({ url }, _response, body) => {
-    if (url?.endsWith("/git-upload-pack") && body.includes("command=fetch") && !body.includes("filter")) held++;
-    return false;
-  };
+  const bodies = interceptFetches();
 
   const sandbox = await open(repository);
   const paths = await sandbox.paths();
-  const reading = sandbox.readBytes("src/b.txt");
+  const listing = sandbox.list("src");
 
   expect(paths).toEqual(["a.txt", "src/b.txt"]);
-  expect(textOf(await reading)).toBe("2");
-  expect(held).toBe(1);
+  expect(await listing).toMatchObject([{ path: "src/b.txt", size: 1 }]);
+  expect(bodies.filter((body) => !body.includes("filter"))).toHaveLength(1);
+});
+
+test("single files are read before all contents have arrived, several of them in one request", async () => {
+  const repository = await world.repositoryWith({
+    "AGENTS.md": "Guidance",
+    "CLAUDE.md": { link: "AGENTS.md" },
+    docs: { link: "src" },
+    "src/b.txt": "2",
+  });
+  const bodies: string[] = [];
+  world.server.options.intercept = ({ method, url }, _response, body) => {
+    if (method !== "POST" || !url?.endsWith("/git-upload-pack") || !body.includes("command=fetch")) return false;
+    bodies.push(body.toString("latin1"));
+    // The contents of all files never arrive.
+    return body.includes(`want ${commit}`) && !body.includes("filter");
+  };
+  const commit = (await repository.git("rev-parse", "main")).trim();
+
+  const sandbox = await open(repository);
+
+  expect(await sandbox.exists("missing.txt")).toBe(false);
+  expect(await sandbox.exists("src")).toBe(true);
+  const texts = await Promise.all(["AGENTS.md", "src/b.txt", "CLAUDE.md"].map(sandbox.read));
+  expect(texts).toEqual(["Guidance", "2", "Guidance"]);
+  expect(textOf(await sandbox.readBase("src/b.txt"))).toBe("2");
+  expect(await sandbox.read("docs/b.txt")).toBe("2");
+  expect(bodies.map((body) => body.match(/want /g)?.length)).toEqual([1, 1, 3, 1]);
 });
 
 test("contents that could not be fetched are fetched again when they are needed", async () => {
   const repository = await world.repositoryWith({ "a.txt": "1" });
-  let faults = 2;
-  interceptFetches((body) => (!body.includes("filter") && faults-- > 0 ? 503 : undefined));
+  let isAvailable = false;
+  interceptFetches((body) => (isAvailable || body.includes("filter") ? undefined : 503));
 
   const sandbox = await open(repository);
 
   await expect(sandbox.readBytes("a.txt")).rejects.toThrow(/answered 503/);
   await expect(sandbox.write("a.txt", "2")).rejects.toThrow(/answered 503/);
+  isAvailable = true;
   expect(textOf(await sandbox.readBytes("a.txt"))).toBe("1");
+  await sandbox.write("a.txt", "2");
 });
 
 test("a server without filters sends everything at once", async () => {
@@ -131,7 +156,8 @@ test("after a branch has moved, files that did not change are read before the ot
 
   expect(textOf(await later.readBytes("changed.txt"))).toBe("2");
   expect(textOf(await later.readBytes("another.txt"))).toBe("3");
-  expect(bodies.every((body) => body.includes("have "))).toBe(true);
+  const ofCommit = bodies.filter((body) => body.includes(`want ${later.base.commit}`));
+  expect(ofCommit.map((body) => body.includes("have "))).toEqual([true, true]);
 });
 
 test("after a branch has moved, the contents are requested without waiting for the folders", async () => {
