@@ -28,7 +28,7 @@ const bashParameters = {
   properties: {
     command: { type: "string" as const, description: "The shell command to run" },
     description: { type: "string" as const, description: "A description in 5 to 10 words" },
-    timeout: { type: "number" as const, description: "Timeout in seconds; default 5, at most 60" },
+    timeout: { type: "number" as const, exclusiveMinimum: 0, description: "Timeout in seconds; default 5, at most 60" },
     working_dir: { type: "string" as const, description: "The working directory; default: the root" },
   },
   required: ["command"],
@@ -40,6 +40,7 @@ const Terminal = z.object({
   stderr: z.string().optional(),
   exitCode: z.number().nullish(),
   durationMs: z.number().optional(),
+  notApplied: z.array(z.string()).optional(),
 });
 
 /** Runs shell commands in memory, over the files of a workspace. Dangerous commands are blocked. */
@@ -77,13 +78,16 @@ export class BashTool extends WorkspaceTool {
   }
 
   #toResponse({ value, error }: ReturnType<typeof toToolResult>): ToolResponse {
-    const { content, stdout = content, stderr = "", exitCode, durationMs } = Terminal.parse(value);
+    const { content, stdout = content, stderr = "", exitCode, durationMs, notApplied } = Terminal.parse(value);
     const fields = {
       output: stdout,
       stderr,
       return_code: exitCode ?? -1,
       ...(durationMs !== undefined && { duration: durationMs }),
     };
+    if (!error && exitCode === 0 && notApplied) {
+      return { ...this.formatErrorResponse(notApplied.join("\n"), "permission_error"), ...fields };
+    }
     if (!error && exitCode === 0) return this.formatSuccessResponse(fields);
     const message = error?.message ?? (stderr.trim() || `The command exited with code ${exitCode}`);
     return { ...this.formatErrorResponse(message, error?.type ?? "user_error"), ...fields };

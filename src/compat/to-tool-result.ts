@@ -65,7 +65,7 @@ function readDisplay({ value, returnDisplay }: Fields): ResultValue | undefined 
   } catch {
     // An unknown display is kept as data.
   }
-  return { kind: "json", data: returnDisplay };
+  return { kind: "json", data: returnDisplay, display: { preferredView: "tree" } };
 }
 
 function readError(error: unknown, fallback: string): NonNullable<ToolResult["error"]> {

@@ -85,6 +85,8 @@ export const TerminalResultValue = z.object({
   stdout: z.string().optional(),
   stderr: z.string().optional(),
   durationMs: z.number().optional(),
+  /** The sentences that name the changes of the command that were not applied, and why. */
+  notApplied: z.array(z.string()).optional(),
   ...displayFields,
 });
 export type TerminalResultValue = z.infer<typeof TerminalResultValue>;

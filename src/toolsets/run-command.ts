@@ -229,7 +229,8 @@ export function commandResult({ result, applied }: FinishedCommand, summary: str
     changes.ignoredFiles > 0 ? `${changes.ignoredFiles} ignored files stay in the sandbox.` : "",
   ];
   const llmContent = sections.filter((text) => text !== "").join("\n");
-  const content = [stdout, stderr, timedOut || stopped ? end : ""].filter(Boolean).join("\n");
+  const notApplied = describeRejected(applied);
+  const content = [stdout, stderr, timedOut || stopped ? end : "", ...notApplied].filter(Boolean).join("\n");
   const value = {
     kind: "terminal" as const,
     content,
@@ -237,6 +238,7 @@ export function commandResult({ result, applied }: FinishedCommand, summary: str
     stdout,
     stderr,
     durationMs,
+    ...(notApplied.length > 0 && { notApplied }),
     summary: `${summary}: ${end}`,
   };
   if (!timedOut && !stopped) return { llmContent, value };
@@ -275,16 +277,22 @@ export function describeEnd({ exitCode, timedOut, stopped, durationMs }: ExecRes
 }
 
 /** Lists the files that a command changed, and the rejected changes with their reasons. */
-export function describeChanges({ written, deleted, rejected }: CommandChanges): string {
+export function describeChanges(changes: CommandChanges): string {
+  const { written, deleted } = changes;
   const lines = [
     written.length > 0 ? `Changed: ${listSome(written)}` : "",
     deleted.length > 0 ? `Deleted: ${listSome(deleted)}` : "",
-    ...rejected
-      .slice(0, maxListed)
-      .map(({ path, reason }) => `Not applied: ${path}, because it ${reason.replace(/\.$/, "")}.`),
-    rejected.length > maxListed ? `Not applied: ${rejected.length - maxListed} more.` : "",
+    ...describeRejected(changes),
   ];
   return lines.filter((line) => line !== "").join("\n");
+}
+
+function describeRejected({ rejected }: CommandChanges): string[] {
+  const lines = rejected
+    .slice(0, maxListed)
+    .map(({ path, reason }) => `Not applied: ${path}, because it ${reason.replace(/\.$/, "")}.`);
+  const rest = rejected.length - maxListed;
+  return rest > 0 ? [...lines, `Not applied: ${rest} more.`] : lines;
 }
 
 export function listSome(paths: readonly string[]): string {

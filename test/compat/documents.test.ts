@@ -38,6 +38,7 @@ import {
   type ToolResult,
   ToolValidator,
   toOkResult,
+  toToolResult,
   WorkerCallToolset,
   WorkerRuntime,
 } from "golem-forge/compat";
@@ -150,6 +151,23 @@ describe("document 3: tools of one program", () => {
       output: "out\n",
       return_code: 3,
     });
+  });
+
+  test("bash fails with the changes that were not applied, because their files need approval", async () => {
+    const stream = new ActivityStream();
+    const manager = new ToolManager([new BashTool(stream), new ReadTool(stream)], stream);
+
+    const result = await manager.executeTool("bash", { command: "echo {} > package.json; echo kept > a.txt" });
+
+    expect(result).toMatchObject({ success: false, error_type: "permission_error", return_code: 0 });
+    expect(result.error).toContain("Not applied: package.json, because it needs approval");
+    expect(await manager.executeTool("read", { file_paths: ["a.txt"] })).toMatchObject({ files_read: 1 });
+  });
+
+  test.each([0, -1])("bash refuses a timeout of %d seconds", async (timeout) => {
+    const result = await toolManager.executeTool("bash", { command: "echo late", timeout });
+
+    expect(result).toMatchObject({ success: false, error_type: "validation_error" });
   });
 
   test("read returns numbered lines of several files, and how many were read", async () => {
@@ -302,6 +320,10 @@ describe("document 4: tools as objects", () => {
       entries: [{ name: "a.ts", type: "file", size: 2, modified: expect.any(String) }],
     });
     expect(await resultOf("write_file", { path: "b.ts", content: "b" })).toMatchObject({ path: "b.ts", size: 1 });
+    expect(await resultOf("write_file", { path: "a.bin", content: "AP8B", encoding: "base64" })).toEqual({
+      path: "a.bin",
+      size: 3,
+    });
     expect(await resultOf("move_file", { from: "b.ts", to: "c.ts" })).toEqual({ from: "b.ts", to: "c.ts" });
     expect(await resultOf("delete_file", { path: "c.ts" })).toEqual({ deleted: ["c.ts"] });
     expect(await resultOf("read_file", { path: "../x" })).toMatchObject({ code: "INVALID_PATH" });
@@ -389,6 +411,16 @@ describe("document 5: results for the model and for people", () => {
     });
     expect(await executor.execute("your_tool", {})).toMatchObject({ error: { type: "INVALID_ARGUMENTS" } });
     expect(await executor.execute("nothing", {})).toMatchObject({ error: { type: "UNKNOWN_TOOL" } });
+  });
+
+  test("a display of another type is data that user interfaces show as a tree", () => {
+    const display = { type: "custom", data: { rows: 2 } };
+
+    expect(toToolResult({ llmContent: "2 rows", returnDisplay: display }).value).toEqual({
+      kind: "json",
+      data: display,
+      display: { preferredView: "tree" },
+    });
   });
 
   test("TaskWriteTool shows the tasks with their statistics", async () => {

@@ -52,7 +52,7 @@ export function createWriteFileTool(
       const summary = `${isNew ? "Created" : "Overwrote"} ${path} (${pluralize(content.length, "byte")})`;
       const value = text
         ? { ...diffResult(await compareTexts({ path, ...text })), bytesWritten: content.length, summary }
-        : { kind: "text" as const, content: summary, summary };
+        : { kind: "json" as const, data: { path, size: content.length }, summary };
       return { llmContent: `${summary}.`, value };
     },
   };
