@@ -54,6 +54,8 @@ export class EventCLIAdapter {
   #asking = new AbortController();
   #leaving = new AbortController();
   /** Open questions by request id. */
+  /** The arguments of running calls, by call id: a result need not repeat them. */
+  readonly #startedArgs = new Map<string, Record<string, unknown>>();
   readonly #requests = new Map<string, AbortController>();
   /** The answer that is being streamed, and the number of characters already printed. */
   #streamed: { id: string; text: string; printed: number } | undefined;
@@ -232,6 +234,7 @@ export class EventCLIAdapter {
   }
 
   #showStarted(call: DisplayEvents["toolStarted"]): void {
+    this.#startedArgs.set(call.toolCallId, call.args);
     // Half of the line is left for what a person types.
     const maxLength = Math.max(20, Math.floor(columnsOf(this.#output) / 2));
     const label = describeCall(call);
@@ -239,9 +242,11 @@ export class EventCLIAdapter {
   }
 
   #showResult(shown: DisplayEvents["toolResult"]): void {
+    const { toolCallId, args = this.#startedArgs.get(toolCallId) ?? {} } = shown;
+    this.#startedArgs.delete(toolCallId);
     if (!this.#shows("summary")) return;
     const columns = isTerminal(this.#output) ? columnsOf(this.#output) : undefined;
-    this.#print(...renderCall(shown, { style: this.#style, columns, details: this.#shows("normal") }));
+    this.#print(...renderCall({ ...shown, args }, { style: this.#style, columns, details: this.#shows("normal") }));
     if (this.#activity) this.#showActivity("Thinking");
   }
 

@@ -26,9 +26,9 @@ function valueToText(value: ResultValue, screen: Screen): string[] {
   const layout = layOutResult(value);
   if (!layout) return [];
   const { heading } = layout;
-  const head =
-    value.summary === undefined ? `${visible(heading?.path ?? "")}: ${heading?.note}` : oneLine(value.summary);
-  const lines = [...(heading ? [head] : []), ...renderView(layout, screen)];
+  const isInSummary = heading !== undefined && value.summary?.includes(heading.path);
+  const head = heading && !isInSummary ? [`${visible(heading.path)}: ${heading.note}`] : [];
+  const lines = [...head, ...renderView(layout, screen)];
   if (layout.view === "tasks") return lines;
   // Workers read whole files, but people only need to see which file was read.
   const height = value.kind === "file_content" ? { maxHeight: filePreviewHeight } : {};

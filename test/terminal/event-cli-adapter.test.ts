@@ -45,6 +45,30 @@ describe("output", () => {
     );
   });
 
+  test("a result without arguments is shown with those of the start of its call", async () => {
+    const { bus, text } = await terminalWorld();
+
+    bus.emit("toolStarted", { toolCallId: "t1", toolName: "read_file", args: { path: "/src" } });
+    bus.emit("toolResult", { toolCallId: "t1", toolName: "read_file", status: "success" });
+
+    expect(text()).toBe("● read_file(/src)\n");
+  });
+
+  test("a diff is shown with its file and its statistics if the summary does not name the file", async () => {
+    const diff = {
+      kind: "diff" as const,
+      path: "a.ts",
+      modified: "b",
+      isNew: false,
+      bytesWritten: 1,
+      diff: "-a\n+b\n",
+    };
+
+    const text = await shown({ ...diff, stats: { additions: 1, deletions: 1, changes: 2 }, summary: "Completed" });
+
+    expect(text).toContain("└> Completed\n   a.ts: changed, +1 −1\n   -a\n");
+  });
+
   test("at a narrow terminal, a call is shown once, and long lines have an indent", async () => {
     vi.stubEnv("NO_COLOR", "1");
     const { bus, text, output } = await terminalWorld({ isTTY: true });
