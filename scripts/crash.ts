@@ -1,6 +1,7 @@
 /**
- * Plays the story of one issue under random faults (processes and jobs that are killed or suspended, a database that
- * restarts), and compares the final content of GitHub with that of a run without faults. Exits with 1 if a schedule fails.
+ * Plays the stories of up to twelve issues at the same time under random faults (processes and jobs that are killed or suspended, a
+ * database that restarts), and compares the final content of GitHub with that of a run without faults. Exits with 1 if a
+ * schedule fails.
  *
  * usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres|git] [--parallel N] [--clocks]
  *        [--previous <folder>]
@@ -78,6 +79,7 @@ interrupted.catch(() => undefined);
 let nextSeed = firstSeed;
 let failed = 0;
 let injected = 0;
+let stories = 0;
 
 /** Plays schedules until all of them have been started, by this worker or another one. */
 async function playSchedules(folder: string, expected: Expected): Promise<void> {
@@ -105,6 +107,7 @@ async function playSeed(seed: number, server: CrashServer | undefined, expected:
     playSchedule(schedule, expected.of.get(schedule.database), database),
   ]);
   injected += played.injected;
+  stories += schedule.stories.length;
   process.stdout.write(`${problem === undefined ? "ok" : "FAILED"} ${JSON.stringify(schedule)}\n`);
   if (problem === undefined) return;
   failed += 1;
@@ -155,6 +158,6 @@ try {
   await rm(folder, { recursive: true, force: true });
 }
 process.stdout.write(
-  `${count - failed} of ${count} schedules ended as a run without faults (seeds from ${firstSeed}; ${injected} faults happened).\n`,
+  `${count - failed} of ${count} schedules ended as a run without faults (seeds from ${firstSeed}; ${stories} stories, ${injected} faults).\n`,
 );
 process.exit(failed === 0 ? 0 : 1);

@@ -8,14 +8,14 @@ import { type PostgresServer, restartPostgresServer } from "./postgres-server.ts
 
 /**
  * The moment of a fault: milliseconds after the app has sent GitHub that many requests since the fault before. Requests rather
- * than a time alone, so that faults hit the story however fast the machine is.
+ * than a time alone, so that faults hit the stories however fast the machine is.
  */
 interface Moment {
   afterRequests: number;
   afterMs: number;
 }
 
-/** A fault injected while the story is played. */
+/** A fault injected while the stories are played. */
 export type Fault = Moment &
   (
     | { kind: "kill"; replica: number }
@@ -31,7 +31,7 @@ export type Fault = Moment &
 export interface Played {
   /** How the content of GitHub differs from that after a run without faults; undefined if it does not. */
   problem: string | undefined;
-  /** The number of faults that happened before the story ended. */
+  /** The number of faults that happened before the stories ended. */
   injected: number;
 }
 
@@ -41,6 +41,8 @@ export interface CrashSchedule {
   database: "sqlite" | "postgres" | "git";
   /** The number of processes that share the database, or of jobs that may run at the same time. */
   replicas: number;
+  /** For each issue, the number of requests after the start of the story before it at which its story starts. */
+  stories: number[];
   /** The distance by which clocks are set forward or back. */
   clockJumpMs: number;
   faults: Fault[];
@@ -72,8 +74,17 @@ const databaseSignals = { fast: "SIGINT", immediate: "SIGQUIT" } as const;
 const storyTimeoutMs = 300_000;
 /** The time after the last fault within which GitHub must have the same content as after a run without faults. */
 const settleMs = 15_000;
-/** The story takes about 40 requests. */
+/**
+ * Starting processes takes most of the CPU time of a story that is played alone. Stories that are played at the same time take a
+ * fifth of that time each, and each fault hits all of them, each at another moment.
+ */
+const maxStories = 12;
+/** A story takes about 30 requests. */
 const maxRequests = 25;
+/** For each story that is played at the same time. */
+const maxMoreRequests = 12;
+/** A story that starts after fewer requests than each story takes does so however fast the others are. */
+const maxRequestsBeforeNext = 20;
 /** A request is often followed by a commit and a model call. */
 const maxDelayMs = 150;
 
@@ -87,34 +98,47 @@ export function scheduleOf(
   const upTo = (max: number) => Math.floor(random() * max);
   const database = databases[upTo(databases.length)] ?? "sqlite";
   const replicas = { sqlite: 1, postgres: 2 + upTo(2), git: 1 + upTo(2) }[database];
-  const faults = Array.from({ length: 1 + upTo(3) }, () => faultOf({ random, database, replicas, clocks }));
+  const stories = Array.from({ length: 1 + upTo(maxStories) }, (_, index) =>
+    index === 0 ? 0 : upTo(maxRequestsBeforeNext),
+  );
+  const count = stories.length === 1 ? 1 + upTo(3) : 1 + upTo(5);
+  const faults = Array.from({ length: count }, () =>
+    faultOf({ random, database, replicas, stories: stories.length, clocks }),
+  );
   const clockJumpMs = (random() < 0.5 ? 5 : 60) * 60_000;
   if (upgrades && database !== "git") {
     for (let replica = 0; replica < replicas; replica += 1) {
       const signal = random() < 0.5 ? "SIGTERM" : "SIGKILL";
-      const upgrade = { kind: "upgrade", ...momentOf(upTo), replica, signal } as const;
+      const upgrade = { kind: "upgrade", ...momentOf(upTo, stories.length), replica, signal } as const;
       faults.splice(upTo(faults.length + 1), 0, upgrade);
     }
   }
-  return { seed, database, replicas, clockJumpMs, faults };
+  return { seed, database, replicas, stories, clockJumpMs, faults };
 }
 
-function momentOf(upTo: (max: number) => number): Moment {
-  return { afterRequests: upTo(maxRequests), afterMs: upTo(maxDelayMs) };
+function momentOf(upTo: (max: number) => number, stories: number): Moment {
+  // Half of them are within 20 ms, in which a response is stored.
+  const afterMs = Math.floor((upTo(1_000) / 1_000) ** 3 * maxDelayMs);
+  return { afterRequests: upTo(maxRequests + (stories - 1) * maxMoreRequests), afterMs };
 }
 
 function faultOf({
   random,
   database,
   replicas,
+  stories,
   clocks,
-}: Pick<CrashSchedule, "database" | "replicas"> & { random: () => number; clocks: boolean }): Fault {
+}: Pick<CrashSchedule, "database" | "replicas"> & {
+  random: () => number;
+  stories: number;
+  clocks: boolean;
+}): Fault {
   const upTo = (max: number) => Math.floor(random() * max);
   const kinds: Exclude<Fault["kind"], "upgrade">[] = ["kill", "freeze"];
   if (database === "postgres") kinds.push("restart");
   if (clocks && database !== "git") kinds.push("clock");
   const kind = kinds[upTo(kinds.length)] ?? "kill";
-  const moment = momentOf(upTo);
+  const moment = momentOf(upTo, stories);
   const replica = upTo(replicas);
   // When a replica sends no heartbeat for ten seconds, another one takes over its runs.
   const isLong = random() < 0.3;
@@ -139,7 +163,7 @@ function faultOf({
   }
 }
 
-/** Plays the story without faults, with this version or another `src/main.ts`, and returns the final content of GitHub. */
+/** Plays one story without faults, with this version or another `src/main.ts`, and returns what GitHub has of it in the end. */
 export async function playUndisturbed(database: CrashSchedule["database"], program?: string): Promise<unknown> {
   if (database === "git") {
     const world = await startActionWorld({ script: fixScript });
@@ -159,7 +183,7 @@ export async function playUndisturbed(database: CrashSchedule["database"], progr
   }
 }
 
-/** Plays the story from /run to the answer while injecting the faults. Killed processes are restarted. */
+/** Plays the stories from /run to the answer while injecting the faults. Killed processes are restarted. */
 export async function playSchedule(
   schedule: CrashSchedule,
   expected: unknown,
@@ -178,12 +202,14 @@ export async function playSchedule(
   try {
     await cluster.start(schedule.replicas, previous?.program);
     const faults = cluster.inject(schedule.faults, story);
-    await playFix(forge).catch((error: Error) => {
+    // The error is reported once the stories have ended.
+    faults.catch(() => undefined);
+    const issues = await playStories(forge, schedule, story).catch((error: Error) => {
       throw new Error(`${error.message}\nThe app printed:\n${forge.printed().slice(-4_000)}`);
     });
     story.end();
     await faults;
-    const problem = cluster.findEnded() ?? (await findDifference(forge, expected, previous));
+    const problem = cluster.findEnded() ?? (await findDifference(forge, issues, expected, previous));
     return { problem, injected: story.injected };
   } catch (error) {
     return { problem: String(error), injected: story.injected };
@@ -193,22 +219,46 @@ export async function playSchedule(
   }
 }
 
+/** Plays the stories, and returns the numbers of their issues. */
+async function playStories(
+  forge: Pick<Forge, "github" | "botComment">,
+  { stories }: CrashSchedule,
+  progress: StoryProgress,
+): Promise<number[]> {
+  const played: Promise<number>[] = [];
+  const play = async () => {
+    const issue = forge.github
+      .as("visitor")
+      .openIssue({ title: "The total is one too high", body: "Two items give 3." });
+    await playFix(forge, issue);
+    return issue.number;
+  };
+  for (const requests of stories) {
+    if (played.length > 0) await Promise.race([progress.afterRequests(requests), Promise.all(played)]);
+    const playing = play();
+    // The error is reported once all have started.
+    playing.catch(() => undefined);
+    played.push(playing);
+  }
+  return Promise.all(played);
+}
+
 /**
- * Plays the story with jobs of the GitHub Action. GitHub does not restart a killed job, so a scheduled job has to
+ * Plays the stories with jobs of the GitHub Action. GitHub does not restart a killed job, so a scheduled job has to
  * continue its work.
  */
-async function playJobs({ faults, replicas }: CrashSchedule, expected: unknown): Promise<Played> {
+async function playJobs(schedule: CrashSchedule, expected: unknown): Promise<Played> {
   const environment = { GOLEM_FORGE_LEASE_SECONDS: "6", GOLEM_FORGE_STOP_SECONDS: "0" };
   const world = await startActionWorld({
     script: fixScript,
     environment,
-    parallel: replicas,
+    parallel: schedule.replicas,
     timeoutMs: storyTimeoutMs,
   });
   const { runner } = world;
   const story = new StoryProgress(world.github);
   const inject = async () => {
-    for (const fault of faults) {
+    for (const fault of schedule.faults) {
       if (!(await story.reaches(fault))) return;
       const job = await runner.nextStarted(() => story.hasEnded);
       if (!job) return;
@@ -222,12 +272,12 @@ async function playJobs({ faults, replicas }: CrashSchedule, expected: unknown):
   };
   const injecting = inject();
   try {
-    await playFix(world).catch((error: Error) => {
+    const issues = await playStories(world, schedule, story).catch((error: Error) => {
       throw new Error(`${error.message}\nThe jobs printed:\n${world.printed().slice(-8_000)}`);
     });
     story.end();
     await injecting;
-    return { problem: await findDifference(world, expected), injected: story.injected };
+    return { problem: await findDifference(world, issues, expected), injected: story.injected };
   } catch (error) {
     return { problem: String(error), injected: story.injected };
   } finally {
@@ -236,7 +286,7 @@ async function playJobs({ faults, replicas }: CrashSchedule, expected: unknown):
   }
 }
 
-/** Follows a story by the requests of the app to GitHub. */
+/** Follows the stories by the requests of the app to GitHub. */
 class StoryProgress {
   readonly #github: Forge["github"];
   readonly #ended = Promise.withResolvers<void>();
@@ -261,17 +311,22 @@ class StoryProgress {
     this.#ended.resolve();
   }
 
-  /** Resolves to true at this moment, counted from now, and to false if the story ends before. */
-  async reaches({ afterRequests, afterMs }: Moment): Promise<boolean> {
+  /** Resolves when the app has sent more than this many requests from now, or the stories have ended. */
+  async afterRequests(count: number): Promise<void> {
     const { promise: reached, resolve } = Promise.withResolvers<void>();
     let requests = 0;
     const stop = this.#github.onRequest(() => {
       requests += 1;
-      if (requests > afterRequests) resolve();
+      if (requests > count) resolve();
       return undefined;
     });
     await Promise.race([reached, this.#ended.promise]);
     stop();
+  }
+
+  /** Resolves to true at this moment, counted from now, and to false if the stories end before. */
+  async reaches({ afterRequests, afterMs }: Moment): Promise<boolean> {
+    await this.afterRequests(afterRequests);
     if (this.#hasEnded) return false;
     await pause(afterMs);
     if (this.#hasEnded) return false;
@@ -280,20 +335,26 @@ class StoryProgress {
   }
 }
 
-/** Waits until GitHub has the expected content, and returns a description of the difference if it does not get it. */
+/** Waits until GitHub has the expected content of each issue, and returns a description of the difference if it does not get it. */
 async function findDifference(
   forge: Pick<Forge, "github">,
+  issues: readonly number[],
   expected: unknown,
   previous?: PreviousVersion,
 ): Promise<string | undefined> {
+  const isExpected = (held: unknown) =>
+    previous ? isOfEither(held, expected, previous.expected) : isDeepStrictEqual(held, expected);
   // A replica that resumes now must not repeat the posts of another one.
   await pause(1_500);
   const until = performance.now() + settleMs;
   for (;;) {
-    const held = await whatGitHubHolds(forge, await forge.github.snapshot());
-    if (previous ? isOfEither(held, expected, previous.expected) : isDeepStrictEqual(held, expected)) return undefined;
+    const snapshot = await forge.github.snapshot();
+    const held = await Promise.all(issues.map((issue) => whatGitHubHolds(forge, snapshot, issue)));
+    const different = held.findIndex((one) => !isExpected(one));
+    if (different < 0) return undefined;
     if (performance.now() > until) {
-      return `GitHub holds:\n${JSON.stringify(held, null, 1)}\nexpected:\n${JSON.stringify(expected, null, 1)}`;
+      const found = JSON.stringify(held[different], null, 1);
+      return `GitHub holds of issue ${issues[different]}:\n${found}\nexpected:\n${JSON.stringify(expected, null, 1)}`;
     }
     await pause(250);
   }

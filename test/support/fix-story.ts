@@ -34,15 +34,25 @@ export async function playFix(
   await botComment(issue.number, /Approved by maintainer/);
   await botComment(issue.number, /\*\*fixer\*\* is done/);
   await github.deliveriesSettled();
-  return whatGitHubHolds(forge, await github.snapshot());
+  return whatGitHubHolds(forge, await github.snapshot(), issue.number);
 }
 
-/** Returns the content of GitHub without the parts that differ between runs: ids, times, and the number of model calls. */
-export async function whatGitHubHolds({ github }: Pick<Forge, "github">, snapshot: GitHubSnapshot): Promise<unknown> {
+/**
+ * Returns what GitHub has of one issue, without the parts that differ between runs: ids, numbers, times, and the number of model
+ * calls.
+ */
+export async function whatGitHubHolds(
+  { github }: Pick<Forge, "github">,
+  snapshot: GitHubSnapshot,
+  number: number,
+): Promise<unknown> {
   const [repository] = Object.values(snapshot);
+  const isOfIssue = (branch = "") => branch.startsWith(`golem/${number}-`);
   const plain = (text: string) =>
     text
-      .replace(/golem\/1-[a-z0-9]{8}/g, "golem/1-RUN")
+      .replace(/golem\/\d+-[a-z0-9]{8}/g, "golem/ISSUE-RUN")
+      .replace(/(#\u200b?)(\d+)/g, (_, sign, digits) => `${sign}${Number(digits) === number ? "ISSUE" : "PULL"}`)
+      .replace(/\/pull\/\d+/g, "/pull/PULL")
       .replace(/(status|outcome|answer)%2F[a-z0-9]{8}/g, "$1%2FRUN")
       .replace(/(approval%2F|approved |approval `|\/approve |\/deny )[a-z0-9]{4}\b/g, "$1ID")
       .replace(/run `[a-z0-9]{8}`/g, "run `RUN`")
@@ -53,20 +63,22 @@ export async function whatGitHubHolds({ github }: Pick<Forge, "github">, snapsho
       .replace(/\d{4}-\d\d-\d\d \d\d:\d\d UTC/g, "TIME")
       .replace(/[\d.]+K? tokens in, [\d.]+K? out|\d+ steps?/g, "COUNT");
   const branches = Object.keys(repository?.branches ?? {})
+    .filter(isOfIssue)
     .map(plain)
     .sort();
   const pulls = await Promise.all(
-    (repository?.pulls ?? []).map(async ({ title, body, pull }) => ({
-      title,
-      body: plain(body),
-      head: plain(pull?.head ?? ""),
-      draft: pull?.draft,
-      file: await github.readFile(pull?.head ?? "", "src/total.js"),
-    })),
+    (repository?.pulls ?? [])
+      .filter(({ pull }) => isOfIssue(pull?.head))
+      .map(async ({ title, body, pull }) => ({
+        title,
+        body: plain(body),
+        head: plain(pull?.head ?? ""),
+        draft: pull?.draft,
+        file: await github.readFile(pull?.head ?? "", "src/total.js"),
+      })),
   );
-  const comments = (repository?.issues ?? []).flatMap((issue) =>
-    issue.comments.map(({ author, body, reactions }) => ({ author, body: plain(body), reactions })),
-  );
+  const issue = repository?.issues.find((one) => one.number === number);
+  const comments = issue?.comments.map(({ author, body, reactions }) => ({ author, body: plain(body), reactions }));
   return { branches, pulls, comments };
 }
 

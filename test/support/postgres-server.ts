@@ -60,8 +60,9 @@ export async function startPostgresServer(folder: string, { durable = false } = 
   return { url: urlAt(port), pid: await serve(folder, port, durable) };
 }
 
-/** Restarts the server of this folder at the same address. */
-export async function restartPostgresServer(folder: string, { url }: PostgresServer): Promise<PostgresServer> {
+/** Starts the server of this folder again at the same address, once the one that was told to stop has exited. */
+export async function restartPostgresServer(folder: string, { url, pid }: PostgresServer): Promise<PostgresServer> {
+  while (reaches(pid, 0)) await pause(20);
   return { url, pid: await serve(folder, Number(new URL(url("postgres")).port), false) };
 }
 

@@ -112,7 +112,7 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
 
   test.each<[string, CrashSchedule["database"], number]>([
     ["a SQLite database", "sqlite", 8],
-    ["two replicas and a PostgreSQL database", "postgres", 17],
+    ["two replicas and a PostgreSQL database", "postgres", 27],
   ])("random faults over %s lose nothing", async (_, database, seed) => {
     // `npm run crash` plays hundreds over both.
     if (database === "postgres" ? !postgresPrograms : postgresPrograms && !everyMoment) return;
