@@ -4,14 +4,22 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { connect as connectTls } from "node:tls";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { createOsExecutor } from "#executors/os/os-executor.ts";
-import { startRegistryProxy } from "#executors/os/registry-proxy.ts";
+import { serverNameOf, startRegistryProxy } from "#executors/os/registry-proxy.ts";
 import type { ResolvedAddress } from "#executors/public-address.ts";
 import { workspaceTree } from "#toolsets/run-command.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 
-const registry = createServer((socket) => socket.end("hello from the registry")).listen(0, "127.0.0.1");
+const received: Buffer[] = [];
+const registry = createServer((socket) => {
+  socket.on("error", () => socket.destroy());
+  socket.once("data", (chunk: Buffer) => {
+    received.push(chunk);
+    socket.end("hello from the registry");
+  });
+}).listen(0, "127.0.0.1");
 await new Promise((resolve) => registry.once("listening", resolve));
 const { port } = registry.address() as { port: number };
 const allowed = `localhost:${port}`;
@@ -22,11 +30,25 @@ afterAll(async () => {
   registry.close();
 });
 
-/** Asks for a tunnel as npm does, and prints what comes through it. */
+/** Returns what a client sends first to begin TLS with a server. */
+async function helloTo(servername: string | undefined): Promise<Buffer> {
+  received.length = 0;
+  const client = connectTls({ port, host: "127.0.0.1", servername: servername ?? "" }).on("error", () => {});
+  await new Promise((resolve) => client.once("close", resolve));
+  return received[0] ?? Buffer.alloc(0);
+}
+const [hello, helloToAnother, helloToNone] = [
+  await helloTo("localhost"),
+  await helloTo("evil.example"),
+  await helloTo(undefined),
+];
+
+/** Asks for a tunnel as npm does, begins TLS in it, and prints what comes through it. */
 const tunnel = `
 const net = require("node:net");
 const proxy = process.env.https_proxy ? new URL(process.env.https_proxy) : { hostname: "127.0.0.1", port: 1 };
 const socket = net.connect(Number(proxy.port), proxy.hostname, () => socket.write("CONNECT " + process.argv[1] + " HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"));
+socket.once("data", () => socket.write(Buffer.from(process.argv[2], "base64")));
 socket.on("data", (chunk) => process.stdout.write(chunk));
 socket.on("error", (error) => console.log(error.code));
 `;
@@ -36,7 +58,7 @@ async function open() {
   const workspace = memoryWorkspace({});
   const ask = (target: string, network: string[]) =>
     session.exec(workspaceTree(workspace, workspace), {
-      command: ["node", "-e", tunnel, target],
+      command: ["node", "-e", tunnel, target, hello.toString("base64")],
       timeoutMs: 120_000,
       outputBytes: 2_000,
       network,
@@ -87,6 +109,78 @@ describe.skipIf(!available)("command with network", () => {
 
     await expect(running).rejects.toMatchObject({ code: "INTERRUPTED" });
     await session.close();
+  });
+});
+
+describe("a tunnel", () => {
+  /** Opens a tunnel to the registry, sends parts in it, and returns what it answers. */
+  async function answerTo(parts: readonly Buffer[]) {
+    const folder = mkdtempSync(join(tmpdir(), "golem-proxy-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const socket = join(folder, "proxy.sock");
+    const proxy = await startRegistryProxy({ socket, allowed: [allowed], privateHosts: [allowed] });
+    onTestFinished(() => proxy.close());
+    const client = connect(socket);
+    client.write(`CONNECT ${allowed} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    await once(client, "data");
+    received.length = 0;
+    let answer = "";
+    client.on("data", (chunk) => {
+      answer += chunk;
+    });
+    for (const part of parts) {
+      client.write(part);
+      await new Promise(setImmediate);
+    }
+    client.end();
+    if (!client.closed) await once(client, "close");
+    return { answer, sent: Buffer.concat(received).length, refused: [...proxy.refused.keys()] };
+  }
+  const inParts = (data: Buffer, size: number) =>
+    Array.from({ length: Math.ceil(data.length / size) }, (_, at) => data.subarray(at * size, (at + 1) * size));
+  /** The same message in records of a few bytes each. */
+  const inRecords = (data: Buffer) =>
+    Buffer.concat(inParts(data.subarray(5), 50).map((part) => Buffer.from([22, 3, 1, 0, part.length, ...part])));
+
+  test.each([
+    ["at once", [hello]],
+    ["in small parts", inParts(hello, 40)],
+    ["in small records", [inRecords(hello)]],
+  ])("is forwarded if it begins with TLS for its host: %s", async (_, parts) => {
+    const { answer, sent, refused } = await answerTo(parts);
+
+    expect(answer).toBe("hello from the registry");
+    expect(sent).toBe(Buffer.concat(parts).length);
+    expect(refused).toEqual([]);
+  });
+
+  test.each([
+    ["another server", helloToAnother],
+    ["no server", helloToNone],
+    ["something else than TLS", Buffer.from("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n")],
+    ["a message without an end", hello.subarray(0, hello.length - 1)],
+    ["endless records", Buffer.alloc(30_000, Buffer.from([22, 3, 1, 0, 1, 1]))],
+  ])("ends before anything is sent if it names %s", async (_, data) => {
+    expect(await answerTo([data])).toEqual({ answer: "", sent: 0, refused: [allowed] });
+  });
+
+  test("is not waited for if it begins in hundreds of pieces, each of which is read with all before it", async () => {
+    expect(await answerTo(inParts(hello, 2))).toEqual({ answer: "", sent: 0, refused: [allowed] });
+  });
+
+  test("names its server in one place only", () => {
+    const name = Buffer.from("localhost");
+    const extension = hello.subarray(hello.indexOf(name) - 9, hello.indexOf(name) + name.length);
+    const twice = Buffer.concat([hello, extension]);
+    let start = 43 + 1 + hello.readUInt8(43);
+    start += 2 + hello.readUInt16BE(start);
+    start += 1 + hello.readUInt8(start);
+    twice.writeUInt16BE(twice.readUInt16BE(3) + extension.length, 3);
+    twice.writeUIntBE(twice.readUIntBE(6, 3) + extension.length, 6, 3);
+    twice.writeUInt16BE(twice.readUInt16BE(start) + extension.length, start);
+
+    expect(serverNameOf(hello)).toBe("localhost");
+    expect(serverNameOf(twice)).toBe("");
   });
 });
 

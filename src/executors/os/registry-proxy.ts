@@ -1,6 +1,6 @@
 import { chmodSync } from "node:fs";
 import { createServer } from "node:http";
-import { connect } from "node:net";
+import { connect, isIP } from "node:net";
 import type { Duplex } from "node:stream";
 import { messageOf } from "#domain/errors.ts";
 import { publicAddresses, type Resolve } from "#executors/public-address.ts";
@@ -26,7 +26,10 @@ export interface RegistryProxy {
 const maxConnections = 64;
 const maxRefused = 5;
 
-/** Starts a proxy that tunnels to the allowed hosts only. It does not inspect the tunnels. */
+/**
+ * Starts a proxy that tunnels to the allowed hosts only. A tunnel has to begin with TLS for its host: at the address of a
+ * registry, a content delivery network serves anyone's sites. The proxy inspects nothing else of a tunnel.
+ */
 export async function startRegistryProxy({
   socket,
   allowed,
@@ -41,6 +44,10 @@ export async function startRegistryProxy({
   // The server does not close tunnels, and one that waits for its host does not notice that its client has closed.
   const clients = new Set<Duplex>();
 
+  const note = (target: string, reason: string) => {
+    if (refused.size < maxRefused) refused.set(target.slice(0, 200), reason);
+  };
+
   server.on("connect", async (request, client, head) => {
     const target = (request.url ?? "").toLowerCase();
     const [host = "", port = ""] = target.split(":");
@@ -49,16 +56,22 @@ export async function startRegistryProxy({
     client.on("close", () => clients.delete(client));
     // Package managers retry for minutes after any other status.
     const refuse = (reason: string) => {
-      if (refused.size < maxRefused) refused.set(target.slice(0, 200), reason);
+      note(target, reason);
       client.end("HTTP/1.1 403 Forbidden\r\n\r\n");
     };
     if (!hosts.has(target)) return refuse("It is not one of the hosts that this command may reach.");
     try {
       const address = own.has(target) ? host : (await publicAddresses(host, resolve))[0]?.address;
       if (client.destroyed) return;
-      const upstream = connect({ host: address, port: Number(port) }, () => {
+      const upstream = connect({ host: address, port: Number(port) }, async () => {
         client.write("HTTP/1.1 200 Connection established\r\n\r\n");
-        upstream.write(head);
+        const hello = await readHello(client, head);
+        if (isIP(host) === 0 && serverNameOf(hello) !== host) {
+          note(target, "The connection was not to this server: its TLS names another one, or none.");
+          client.destroy();
+          return;
+        }
+        upstream.write(hello);
         upstream.pipe(client);
         client.pipe(upstream);
       });
@@ -86,6 +99,75 @@ export async function startRegistryProxy({
         server.close(() => resolve());
       }),
   };
+}
+
+/** The maximum size of the beginning of a TLS connection, in bytes, and of the pieces in which it arrives. It has about two thousand. */
+const maxHello = { bytes: 20_000, pieces: 100 };
+
+/** Reads from a client until its TLS names a server, or until it is clear that it does not. */
+function readHello(client: Duplex, head: Buffer): Promise<Buffer> {
+  return new Promise((resolve) => {
+    let hello = head;
+    let pieces = 0;
+    const finish = () => {
+      client.pause();
+      client.off("data", add).off("end", finish).off("close", finish);
+      resolve(hello);
+    };
+    const add = (chunk: Buffer) => {
+      hello = Buffer.concat([hello, chunk]);
+      pieces += 1;
+      const isTooLong = hello.length > maxHello.bytes || pieces > maxHello.pieces;
+      if (isTooLong || serverNameOf(hello) !== undefined) finish();
+    };
+    client.on("data", add).on("end", finish).on("close", finish);
+    add(Buffer.alloc(0));
+  });
+}
+
+/** Returns the name of the server in the first message of TLS; undefined while it is incomplete, empty without one. */
+export function serverNameOf(data: Buffer): string | undefined {
+  const parts: Buffer[] = [];
+  for (let at = 0; at < data.length; ) {
+    if (data[at] !== handshakeRecord) return "";
+    if (data.length < at + 5) break;
+    const end = at + 5 + data.readUInt16BE(at + 3);
+    parts.push(data.subarray(at + 5, end));
+    at = end;
+  }
+  const message = Buffer.concat(parts);
+  if (message.length < 4) return undefined;
+  if (message[0] !== clientHello) return "";
+  const end = 4 + message.readUIntBE(1, 3);
+  if (message.length < end) return undefined;
+  try {
+    return readServerName(message.subarray(4, end));
+  } catch (error) {
+    if (error instanceof RangeError) return "";
+    throw error;
+  }
+}
+
+const handshakeRecord = 22;
+const clientHello = 1;
+const serverNameExtension = 0;
+
+/** Throws a RangeError for a message that ends too early. */
+function readServerName(body: Buffer): string {
+  let at = 34;
+  at += 1 + body.readUInt8(at);
+  at += 2 + body.readUInt16BE(at);
+  at += 1 + body.readUInt8(at);
+  const end = at + 2 + body.readUInt16BE(at);
+  const names: string[] = [];
+  for (at += 2; at < end; at += 4 + body.readUInt16BE(at + 2)) {
+    if (body.readUInt16BE(at) !== serverNameExtension) continue;
+    // A list with one name of a host, which is all that clients send: its length, type and name with its length.
+    const [length, name] = [body.readUInt16BE(at + 7), at + 9];
+    if (body.readUInt16BE(at + 4) !== length + 3 || body.readUInt8(at + 6) !== 0) return "";
+    names.push(body.toString("latin1", name, name + length));
+  }
+  return names.length === 1 ? (names[0] ?? "").toLowerCase() : "";
 }
 
 // The sandbox has only a loopback interface. This forwards its proxy port to the socket on the host.
