@@ -215,11 +215,6 @@ export interface PushPlan {
   files: FileVersions[];
 }
 
-interface StagedChanges {
-  staged: string[];
-  unstaged: string[];
-}
-
 /** The sandbox that the git tools use. The worker's zones also apply to its paths. */
 export interface GitSandbox extends Sandbox {
   /** True if the base is a commit of the default branch, which contains only reviewed changes. */
@@ -252,7 +247,7 @@ export interface GitSandbox extends Sandbox {
   stage(paths: readonly string[]): Promise<string[]>;
   /** Resolves to the paths that were unstaged. */
   unstage(paths: readonly string[]): Promise<string[]>;
-  staged(): Promise<StagedChanges>;
+  staged(): Promise<{ staged: string[]; unstaged: string[] }>;
   /** Returns the changed files that this worker can see, at the base and now. */
   changedFiles(): Promise<FileVersions[]>;
   /** Returns everything that commands find changed, staged or not: the changed files, and those that are stored with the run. */

@@ -9,11 +9,6 @@ import type { RepositoryApi } from "./repository-api.ts";
 type EntryKind = "file" | "folder" | "link" | "submodule";
 type Folder = ReadonlyMap<string, { kind: EntryKind; sha: string; size: number }>;
 
-interface Listing {
-  readAt: number;
-  folder: Promise<Folder>;
-}
-
 interface ReadOptions {
   api: RepositoryApi;
   repository: RepositoryRef;
@@ -43,7 +38,7 @@ const maxListedEntries = 1_000;
  * settings that restrict a repository must not disappear with them.
  */
 export class DotGitHubReader {
-  readonly #listings = createBoundedCache<string, Listing>(10_000);
+  readonly #listings = createBoundedCache<string, { readAt: number; folder: Promise<Folder> }>(10_000);
   readonly #folders = new LRUCache<string, Folder>({ max: 1_000 });
   readonly #texts = new LRUCache<string, string>({
     maxSize: maxObjectBytes,

@@ -4,11 +4,6 @@ import { join } from "node:path";
 import type { GitFolder } from "#domain/workspace.ts";
 import { removeTree } from "./guest-folder.ts";
 
-interface CachedObjects {
-  directory: Promise<string>;
-  users: number;
-}
-
 const maxUnused = 4;
 
 /**
@@ -18,7 +13,7 @@ const maxUnused = 4;
 export class GitObjectsCache {
   readonly #parent: string;
   /** The most recently used one is last. */
-  readonly #cached = new Map<string, CachedObjects>();
+  readonly #cached = new Map<string, { directory: Promise<string>; users: number }>();
 
   constructor(parent: string) {
     this.#parent = parent;

@@ -137,13 +137,7 @@ export function failuresIn(event: RunEvent): { callId: string; text: string }[] 
   return callResults(event).filter(({ failed }) => failed);
 }
 
-interface CallResult {
-  callId: string;
-  text: string;
-  failed: boolean;
-}
-
-function callResults(event: RunEvent): CallResult[] {
+function callResults(event: RunEvent): { callId: string; text: string; failed: boolean }[] {
   switch (event.type) {
     case "calls.reviewed":
       return event.verdicts.flatMap((verdict) =>

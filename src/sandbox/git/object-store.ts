@@ -16,12 +16,6 @@ interface StoredObject {
 }
 
 /** The position of an object's content in shared memory. A line break follows each content. */
-export interface ContentRange {
-  segment: Buffer;
-  start: number;
-  end: number;
-}
-
 const minSegmentBytes = 16 * 1024;
 const maxSegmentBytes = 8 * 1024 ** 2;
 /** Contents above this total are compressed, which takes a third of the memory but more time to read. */
@@ -67,7 +61,7 @@ export class ObjectStore {
   }
 
   /** Returns the position of a content; undefined if it is missing or compressed. */
-  locate(oid: string): ContentRange | undefined {
+  locate(oid: string): { segment: Buffer; start: number; end: number } | undefined {
     const object = this.#objects.get(oid);
     if (!object) return this.#below?.locate(oid);
     const { segment, start, length, isCompressed } = object;

@@ -92,15 +92,9 @@ interface FinishedTests extends FinishedCommand {
   toRoot(text: string): string;
 }
 
-interface RunOptions {
-  args: readonly string[];
-  timeoutMs: number;
-  tier: CodeConfig["tier"];
-}
-
 async function runTests(
   tests: FoundTests,
-  { args, timeoutMs, tier }: RunOptions,
+  { args, timeoutMs, tier }: { args: readonly string[]; timeoutMs: number; tier: CodeConfig["tier"] },
   context: ToolContext,
   services: ToolServices,
 ): Promise<FinishedTests> {
@@ -257,12 +251,6 @@ function tail(text: string, length: number): string {
   return plain.length > length ? `…${plain.slice(-length)}` : plain || "(nothing)";
 }
 
-interface TestOutput {
-  report: TestReport;
-  stdout: string;
-  stderr: string;
-}
-
 /** The longest output that is parsed in this process. Longer output could take minutes or a gigabyte of memory. */
 const maxInlineLength = 100_000;
 /** One line of JSON after the other takes linear time. */
@@ -272,7 +260,7 @@ const endsWithTotals: readonly TestReport[] = ["pytest", "tap", "unittest", "min
 
 /** Summarizes a test runner's output; undefined if the format is unknown or parsing takes too long. */
 export async function readReport(
-  output: TestOutput,
+  output: { report: TestReport; stdout: string; stderr: string },
   { signal, killAfterMs = 20_000 }: { signal?: AbortSignal | undefined; killAfterMs?: number } = {},
 ): Promise<TestSummary | undefined> {
   const { report, stdout, stderr } = output;

@@ -130,11 +130,6 @@ interface Draft {
 }
 
 /** The number of lines that are still missing, according to the hunk's heading. */
-interface Announced {
-  old: number;
-  new: number;
-}
-
 /** Parses a unified diff by git or a model. Line markers decide where hunks end; wrong counts are ignored. */
 function parseUnifiedDiff(lines: readonly string[], path: string | undefined): FilePatch[] {
   const parser = new UnifiedDiffParser(lines, path);
@@ -148,7 +143,7 @@ class UnifiedDiffParser {
   readonly #drafts: Draft[] = [];
   #hunk: PatchHunk | undefined;
   /** Undefined for a hunk without numbers. */
-  #announced: Announced | undefined;
+  #announced: { old: number; new: number } | undefined;
 
   constructor(lines: readonly string[], path: string | undefined) {
     this.#given = lines;
