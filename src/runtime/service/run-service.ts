@@ -1,12 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { OutageError, UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
-import type { ReportedLocation } from "#domain/github.ts";
-import { branchOf, isPushingTool, type RunState, type RunView, shortId } from "#domain/run.ts";
+import { branchOf, isPushingTool, type RunState, shortId } from "#domain/run.ts";
 import { redisplayEffects, stateName } from "#runtime/apply-events.ts";
 import type { ToolReply } from "#runtime/front-end.ts";
 import { pushedCommits, reportedDigests } from "#runtime/read-log.ts";
-import type { InstallationScope, Runs, ThreadRef } from "#runtime/runs.ts";
+import type { Runs, ThreadRef } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
 import { readAttachments } from "#runtime/start/attachments.ts";
 import { RunStarter } from "#runtime/start/start-run.ts";
@@ -122,10 +121,7 @@ export class RunService implements Runs {
     };
   }
 
-  async continueRun(
-    thread: ThreadRef,
-    { worker, text, by, byId, via, deliveryId }: Parameters<Runs["continueRun"]>[1],
-  ): Promise<boolean> {
+  readonly continueRun: Runs["continueRun"] = async (thread, { worker, text, by, byId, via, deliveryId }) => {
     const live = (await this.#liveRuns(thread)).filter((run) => !run.unreadable);
     const run = live.find(({ spec, snapshot }) => spec.worker.name === worker && snapshot.context.pullRequest);
     if (!run) return false;
@@ -139,12 +135,9 @@ export class RunService implements Runs {
     const events: RunEvent[] = paused.length > 0 ? [message, { type: "run.resume", by, via }] : [message];
     await this.#appendToEach([run], events, deliveryId);
     return true;
-  }
+  };
 
-  async deliverReview(
-    thread: ThreadRef,
-    { by, byId, review, deliveryId }: Parameters<Runs["deliverReview"]>[1],
-  ): Promise<boolean> {
+  readonly deliverReview: Runs["deliverReview"] = async (thread, { by, byId, review, deliveryId }) => {
     const [newest] = await this.#runsOfPullRequest(thread);
     if (!newest) return false;
     const github = this.#options.openGitHub(thread);
@@ -155,13 +148,9 @@ export class RunService implements Runs {
     const event: RunEvent = { type: "pull_request.reviewed", by, byId, requestsChanges: wakes, text };
     await this.#append([{ runId: newest.id, event }], deliveryId);
     return true;
-  }
+  };
 
-  async reportChecks(
-    repository: Parameters<Runs["reportChecks"]>[0],
-    { commit, branches }: Parameters<Runs["reportChecks"]>[1],
-    announce: Parameters<Runs["reportChecks"]>[2],
-  ): Promise<void> {
+  readonly reportChecks: Runs["reportChecks"] = async (repository, { commit, branches }, announce) => {
     const { store, openGitHub } = this.#options;
     const { installationId, repositoryId, owner, repo } = repository;
     const live = await store.liveRuns({ installationId, ...(repositoryId && { repositoryIds: [repositoryId] }) });
@@ -187,29 +176,20 @@ export class RunService implements Runs {
       const again = earlier.length > 0 ? ` ${earlier.length}` : "";
       await this.#append([{ runId: id, event }], `checks ${commit} ${digest} ${id}${again}`);
     }
-  }
+  };
 
-  async pullRequestClosed(
-    thread: ThreadRef,
-    { by, merged, commit, deliveryId }: Parameters<Runs["pullRequestClosed"]>[1],
-  ): Promise<boolean> {
+  readonly pullRequestClosed: Runs["pullRequestClosed"] = async (thread, { by, merged, commit, deliveryId }) => {
     const runs = await this.#runsOfPullRequest(thread);
     const event: RunEvent = { type: "pull_request.closed", number: thread.thread, merged, by, commit };
     return (await this.#appendToEach(runs, [event], deliveryId)).length > 0;
-  }
+  };
 
-  async pullRequestReopened(
-    thread: ThreadRef,
-    { by, deliveryId }: Parameters<Runs["pullRequestReopened"]>[1],
-  ): Promise<void> {
+  readonly pullRequestReopened: Runs["pullRequestReopened"] = async (thread, { by, deliveryId }) => {
     const runs = await this.#runsOfPullRequest(thread);
     await this.#appendToEach(runs, [{ type: "pull_request.reopened", number: thread.thread, by }], deliveryId);
-  }
+  };
 
-  async repostRequest(
-    thread: ThreadRef,
-    { approvalId, deliveryId, isAltered }: Parameters<Runs["repostRequest"]>[1],
-  ): Promise<void> {
+  readonly repostRequest: Runs["repostRequest"] = async (thread, { approvalId, deliveryId, isAltered }) => {
     const { store, scheduler } = this.#options;
     const approval = await store.findApproval(approvalId);
     const roots = await store.runsOfThread(thread);
@@ -220,16 +200,13 @@ export class RunService implements Runs {
     const effect: NewEffect = { key: `${runId}/${approvalId}/${deliveryId}`, runId, queue: "thread", request };
     await store.ingest({ deliveryId, events: [], effects: [effect] });
     scheduler.wake(runId);
-  }
+  };
 
-  findRequest(approvalId: string): ReturnType<Runs["findRequest"]> {
+  readonly findRequest: Runs["findRequest"] = (approvalId) => {
     return this.#options.store.findPost(`approval/${approvalId}`);
-  }
+  };
 
-  async requestStop(
-    thread: ThreadRef,
-    { by, via, reason, deliveryId, runId }: Parameters<Runs["requestStop"]>[1],
-  ): Promise<number[]> {
+  readonly requestStop: Runs["requestStop"] = async (thread, { by, via, reason, deliveryId, runId }) => {
     const { store } = this.#options;
     const { live, closed: ended } = await continuingRuns(store, thread, runId);
     const closed = reason === undefined ? ended : [];
@@ -240,12 +217,9 @@ export class RunService implements Runs {
       await this.#appendToEach(stopping, [{ type: "run.stop", by, via, reason }], deliveryId);
     }
     return numbersOf(closed);
-  }
+  };
 
-  async requestResume(
-    thread: ThreadRef,
-    { by, byId, via, text, deliveryId, runId }: Parameters<Runs["requestResume"]>[1],
-  ): Promise<string[]> {
+  readonly requestResume: Runs["requestResume"] = async (thread, { by, byId, via, text, deliveryId, runId }) => {
     if (await this.#isKnown(deliveryId)) return [];
     const live = await this.#liveRuns(thread, runId);
     const { paused } = await dividePaused(this.#options.store, live);
@@ -266,12 +240,9 @@ export class RunService implements Runs {
       ? [{ type: "message.received", kind: "comment", text: message, by, byId, via }]
       : [];
     return this.#appendToEach(paused, [...events, { type: "run.resume", by, via }], deliveryId);
-  }
+  };
 
-  async requestCancel(
-    thread: ThreadRef,
-    { by, via, deliveryId, runId }: Parameters<Runs["requestCancel"]>[1],
-  ): ReturnType<Runs["requestCancel"]> {
+  readonly requestCancel: Runs["requestCancel"] = async (thread, { by, via, deliveryId, runId }) => {
     const { store } = this.#options;
     const { live, closed } = await continuingRuns(store, thread, runId);
     const problems = await Promise.all(live.map((run) => findReadingProblem(store, run)));
@@ -280,9 +251,9 @@ export class RunService implements Runs {
     if (live.length + closed.length === 0) throw new UserError(noWorkerRunning);
     await this.#appendToEach([...live, ...closed], [{ type: "run.cancel", by, via }], deliveryId);
     return { closed: numbersOf(closed), unreadable };
-  }
+  };
 
-  async reportLocation(reported: ReportedLocation): Promise<void> {
+  readonly reportLocation: Runs["reportLocation"] = async (reported) => {
     const { store } = this.#options;
     const known = await store.findLocation(reported.repositoryId);
     // Runs are stopped before the location is saved, so that a crash cannot prevent it.
@@ -294,19 +265,16 @@ export class RunService implements Runs {
       );
     }
     await store.saveLocation(reported);
-  }
+  };
 
-  async stopUnreachable(
-    where: InstallationScope,
-    { reason, deliveryId }: Parameters<Runs["stopUnreachable"]>[1],
-  ): Promise<void> {
+  readonly stopUnreachable: Runs["stopUnreachable"] = async (where, { reason, deliveryId }) => {
     if (await this.#isKnown(deliveryId)) return;
     const live = await this.#options.store.liveRuns(where);
     const running = live.filter((run) => stateOf(run) !== "interrupted");
     await this.#appendToEach(running, [{ type: "run.stop", by: "golem-forge", reason }], deliveryId);
-  }
+  };
 
-  async refreshReachable(where: InstallationScope, locations: readonly ReportedLocation[]): Promise<void> {
+  readonly refreshReachable: Runs["refreshReachable"] = async (where, locations) => {
     const { store, scheduler } = this.#options;
     for (const location of locations) {
       if (await store.findLocation(location.repositoryId)) await this.reportLocation(location);
@@ -314,20 +282,12 @@ export class RunService implements Runs {
     const live = (await store.liveRuns(where)).filter((run) => !run.unreadable);
     await store.ingest({ events: [], effects: live.flatMap(({ spec }) => redisplayEffects(spec)) });
     for (const { id } of live) scheduler.wake(id);
-  }
+  };
 
-  async runToolCommand(
-    thread: ThreadRef,
-    {
-      by,
-      byId,
-      runId: wanted,
-      command,
-      mayBeForeign = false,
-      commentId,
-      deliveryId,
-    }: Parameters<Runs["runToolCommand"]>[1],
-  ): Promise<void> {
+  readonly runToolCommand: Runs["runToolCommand"] = async (
+    thread,
+    { by, byId, runId: wanted, command, mayBeForeign = false, commentId, deliveryId },
+  ) => {
     if (await this.#isKnown(deliveryId)) return;
     const { store, scheduler } = this.#options;
     const newest = (await store.runsOfThread(thread)).find(({ id }) => id === (wanted ?? id));
@@ -350,27 +310,24 @@ export class RunService implements Runs {
     }
     await store.ingest({ deliveryId, events: [], effects });
     scheduler.wake(runId);
-  }
+  };
 
-  async recordKey(key: string): Promise<void> {
+  readonly recordKey: Runs["recordKey"] = async (key) => {
     await this.#options.store.ingest({ deliveryId: key, events: [] });
-  }
+  };
 
-  hasRecorded(key: string): Promise<boolean> {
+  readonly hasRecorded: Runs["hasRecorded"] = (key) => {
     return this.#options.store.hasDelivery(key);
-  }
+  };
 
-  async threadActivity(
-    thread: ThreadRef,
-    { isOpen = false }: Parameters<Runs["threadActivity"]>[1] = {},
-  ): Promise<"none" | "ended" | "live"> {
+  readonly threadActivity: Runs["threadActivity"] = async (thread, { isOpen = false } = {}) => {
     const runs = await this.#options.store.runsOfThread(thread);
     if (runs.length === 0) return "none";
     const isLive = (run: StoredRun) => run.status !== "done" || (isOpen && closedPullRequest(run) === thread.thread);
     return runs.some(isLive) ? "live" : "ended";
-  }
+  };
 
-  async mayAnswer(thread: ThreadRef, commentId: number | undefined): Promise<boolean> {
+  readonly mayAnswer: Runs["mayAnswer"] = async (thread, commentId) => {
     const live = (await this.#liveRuns(thread)).filter((run) => !run.unreadable);
     try {
       return (await findQuestion(this.#options.store, live, { commentId, name: undefined })) !== undefined;
@@ -379,23 +336,23 @@ export class RunService implements Runs {
       if (error instanceof OutageError || error instanceof UserError) return false;
       throw error;
     }
-  }
+  };
 
-  async listRunViews(thread: ThreadRef): Promise<RunView[]> {
+  readonly listRunViews: Runs["listRunViews"] = async (thread) => {
     const { store } = this.#options;
     const runs = (await store.runsOfThread(thread)).slice(0, maxShownRuns);
     const views = await Promise.all(runs.map(({ id }) => readView(store, id)));
     return views.filter((view) => view !== undefined);
-  }
+  };
 
-  listWorkers(thread: ThreadRef): Promise<{ name: string; description?: string }[]> {
+  readonly listWorkers: Runs["listWorkers"] = (thread) => {
     const { catalog, openGitHub } = this.#options;
     return catalog.list(openGitHub(thread));
-  }
+  };
 
-  findRunView(runId: string): Promise<RunView | undefined> {
+  readonly findRunView: Runs["findRunView"] = (runId) => {
     return readView(this.#options.store, runId);
-  }
+  };
 
   async #isKnown(deliveryId: string | undefined): Promise<boolean> {
     return deliveryId !== undefined && this.#options.store.hasDelivery(deliveryId);
