@@ -10,7 +10,6 @@ import type {
   StatusType,
   ToolResultStatus,
   UIEventBus,
-  Unsubscribe,
   WorkerInfo,
   WorkerStatus,
 } from "./ui-event-bus.ts";
@@ -33,51 +32,14 @@ export type ApprovalResult =
   | { approved: true | "always" | "session"; modifiedArgs?: Record<string, unknown> }
   | { approved: false; reason?: string };
 
-/** The runtime's side of a bus: emits display events, and waits for responses with the same request id. */
-export interface RuntimeUI {
-  readonly bus: UIEventBus;
+export type RuntimeUI = ReturnType<typeof createRuntimeUI>;
 
-  showMessage(message: Message): void;
-  showStatus(status: { type: StatusType; message: string }): void;
-  showStatus(type: StatusType, message: string): void;
-  startStreaming(requestId: string): void;
-  appendStreaming(requestId: string, delta: string): void;
-  endStreaming(requestId: string): void;
-  showToolStarted(toolCallId: string, toolName: string, args: Record<string, unknown>, workerId?: string): void;
-  showToolResult(
-    toolCallId: string,
-    toolName: string,
-    args: Record<string, unknown>,
-    status: ToolResultStatus,
-    durationMs: number,
-    value?: ResultValue,
-    error?: string,
-  ): void;
-  updateWorker(
-    workerId: string,
-    task: string,
-    status: WorkerStatus,
-    parentId?: string,
-    depth?: number,
-    model?: string,
-    tools?: string[],
-  ): void;
-  showManualTools(tools: ManualToolInfo[]): void;
-  showDiffSummary(requestId: string, summaries: DiffFileSummary[]): void;
-  showDiffContent(
-    requestId: string,
-    path: string,
-    original: string | undefined,
-    modified: string,
-    isNew: boolean,
-  ): void;
-  endSession(reason: "completed" | "error" | "interrupted", message?: string): void;
-  updateContextUsage(tokensUsed: number, tokenLimit: number): void;
-
+/** Creates the runtime's side of a bus: emits display events, and waits for responses with the same request id. */
+export function createRuntimeUI(bus: UIEventBus) {
   /** Resolves to true if the person approves. Requests may be concurrent. Rejects on timeout or abort. */
-  requestApproval(asked: ApprovalAsked, options?: WaitOptions): Promise<boolean>;
+  function requestApproval(asked: ApprovalAsked, options?: WaitOptions): Promise<boolean>;
   /** The same with positional arguments. Resolves to the kind of approval, or to the reason of a denial. */
-  requestApproval(
+  function requestApproval(
     type: ApprovalType,
     description: string,
     details: unknown,
@@ -85,15 +47,6 @@ export interface RuntimeUI {
     workerPath: WorkerInfo[],
     options?: WaitOptions,
   ): Promise<ApprovalResult>;
-  /** Resolves to the person's input. Rejects on timeout or abort. */
-  getUserInput(prompt?: string, options?: WaitOptions): Promise<string>;
-
-  onInterrupt(handler: (reason?: string) => void): Unsubscribe;
-  onManualToolInvoke(handler: (toolName: string, args: Record<string, unknown>) => void): Unsubscribe;
-  onGetDiff(handler: (requestId: string, path: string) => void): Unsubscribe;
-}
-
-export function createRuntimeUI(bus: UIEventBus): RuntimeUI {
   async function requestApproval(
     asked: ApprovalAsked | ApprovalType,
     second?: string | WaitOptions,
@@ -111,29 +64,56 @@ export function createRuntimeUI(bus: UIEventBus): RuntimeUI {
     );
   }
 
+  function showStatus(status: { type: StatusType; message: string }): void;
+  function showStatus(type: StatusType, message: string): void;
+  function showStatus(status: StatusType | { type: StatusType; message: string }, message = ""): void {
+    bus.emit("status", typeof status === "string" ? { type: status, message } : status);
+  }
+
   return {
     bus,
-    showMessage: (message) => bus.emit("message", { message }),
-    showStatus: (status: StatusType | { type: StatusType; message: string }, message?: string) =>
-      bus.emit("status", typeof status === "string" ? { type: status, message: message ?? "" } : status),
-    startStreaming: (requestId) => bus.emit("streaming", { requestId, delta: "", done: false }),
-    appendStreaming: (requestId, delta) => bus.emit("streaming", { requestId, delta, done: false }),
-    endStreaming: (requestId) => bus.emit("streaming", { requestId, delta: "", done: true }),
-    showToolStarted: (toolCallId, toolName, args, workerId) =>
+    requestApproval,
+    showStatus,
+    showMessage: (message: Message) => bus.emit("message", { message }),
+    startStreaming: (requestId: string) => bus.emit("streaming", { requestId, delta: "", done: false }),
+    appendStreaming: (requestId: string, delta: string) => bus.emit("streaming", { requestId, delta, done: false }),
+    endStreaming: (requestId: string) => bus.emit("streaming", { requestId, delta: "", done: true }),
+    showToolStarted: (toolCallId: string, toolName: string, args: Record<string, unknown>, workerId?: string) =>
       bus.emit("toolStarted", { toolCallId, toolName, args, ...(workerId !== undefined && { workerId }) }),
-    showToolResult: (toolCallId, toolName, args, status, durationMs, value, error) =>
-      bus.emit("toolResult", { toolCallId, toolName, args, status, durationMs, value, error }),
-    updateWorker: (workerId, task, status, parentId, depth = 0, model, tools) =>
-      bus.emit("workerUpdate", { workerId, task, status, parentId, depth, model, tools }),
-    showManualTools: (tools) => bus.emit("manualToolsAvailable", { tools }),
-    showDiffSummary: (requestId, summaries) => bus.emit("diffSummary", { requestId, summaries }),
-    showDiffContent: (requestId, path, original, modified, isNew) =>
-      bus.emit("diffContent", { requestId, path, original, modified, isNew }),
-    endSession: (reason, message) => bus.emit("sessionEnd", { reason, message }),
-    updateContextUsage: (tokensUsed, tokenLimit) =>
+    showToolResult: (
+      toolCallId: string,
+      toolName: string,
+      args: Record<string, unknown>,
+      status: ToolResultStatus,
+      durationMs: number,
+      value?: ResultValue,
+      error?: string,
+    ) => bus.emit("toolResult", { toolCallId, toolName, args, status, durationMs, value, error }),
+    updateWorker: (
+      workerId: string,
+      task: string,
+      status: WorkerStatus,
+      parentId?: string,
+      depth = 0,
+      model?: string,
+      tools?: string[],
+    ) => bus.emit("workerUpdate", { workerId, task, status, parentId, depth, model, tools }),
+    showManualTools: (tools: ManualToolInfo[]) => bus.emit("manualToolsAvailable", { tools }),
+    showDiffSummary: (requestId: string, summaries: DiffFileSummary[]) =>
+      bus.emit("diffSummary", { requestId, summaries }),
+    showDiffContent: (
+      requestId: string,
+      path: string,
+      original: string | undefined,
+      modified: string,
+      isNew: boolean,
+    ) => bus.emit("diffContent", { requestId, path, original, modified, isNew }),
+    endSession: (reason: "completed" | "error" | "interrupted", message?: string) =>
+      bus.emit("sessionEnd", { reason, message }),
+    updateContextUsage: (tokensUsed: number, tokenLimit: number) =>
       bus.emit("contextUsage", { tokensUsed, tokenLimit, exceeded: tokensUsed > tokenLimit }),
-    requestApproval: requestApproval as RuntimeUI["requestApproval"],
-    getUserInput: async (prompt = "> ", options = {}) => {
+    /** Resolves to the person's input. Rejects on timeout or abort. */
+    getUserInput: async (prompt = "> ", options: WaitOptions = {}): Promise<string> => {
       const { content } = await answer(bus, {
         event: "userInput",
         name: "User input request",
@@ -142,9 +122,11 @@ export function createRuntimeUI(bus: UIEventBus): RuntimeUI {
       });
       return content;
     },
-    onInterrupt: (handler) => bus.on("interrupt", ({ reason }) => handler(reason)),
-    onManualToolInvoke: (handler) => bus.on("manualToolInvoke", ({ toolName, args }) => handler(toolName, args)),
-    onGetDiff: (handler) => bus.on("getDiff", ({ requestId, path }) => handler(requestId, path)),
+    onInterrupt: (handler: (reason?: string) => void) => bus.on("interrupt", ({ reason }) => handler(reason)),
+    onManualToolInvoke: (handler: (toolName: string, args: Record<string, unknown>) => void) =>
+      bus.on("manualToolInvoke", ({ toolName, args }) => handler(toolName, args)),
+    onGetDiff: (handler: (requestId: string, path: string) => void) =>
+      bus.on("getDiff", ({ requestId, path }) => handler(requestId, path)),
   };
 }
 
