@@ -1,14 +1,5 @@
 import { type ActionContext, emit } from "./user-actions.ts";
-import type {
-  Annotation,
-  AppIdentity,
-  CheckRun,
-  CheckSuite,
-  CommitStatus,
-  Conclusion,
-  Repository,
-  WorkflowRun,
-} from "./world.ts";
+import type { AppIdentity, CheckRun, CheckSuite, CommitStatus, Conclusion, Repository, WorkflowRun } from "./world.ts";
 
 export function createCheckSuite(
   context: ActionContext,
@@ -31,17 +22,8 @@ export function suiteOf(
   return known ?? createCheckSuite(context, { app, branch, commit });
 }
 
-export interface CheckRunFields {
-  status?: CheckRun["status"] | undefined;
-  conclusion?: Conclusion | undefined;
-  title?: string | undefined;
-  summary?: string | undefined;
-  text?: string | undefined;
-  annotations?: readonly Annotation[] | undefined;
-  externalId?: string | undefined;
-  detailsUrl?: string | undefined;
-  log?: string | undefined;
-}
+type Output = "title" | "summary" | "text" | "annotations" | "log";
+export type CheckRunFields = Partial<Pick<CheckRun, "status" | "conclusion" | "externalId" | "detailsUrl" | Output>>;
 
 export function createCheckRun(
   context: ActionContext,

@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { Permission } from "#domain/github.ts";
 
 export interface User {
@@ -134,14 +135,15 @@ export interface CheckSuite {
   updatedAt: Date;
 }
 
-export interface Annotation {
-  path: string;
-  start_line: number;
-  end_line: number;
-  annotation_level: "notice" | "warning" | "failure";
-  message: string;
-  title?: string;
-}
+export const Annotation = z.object({
+  path: z.string(),
+  start_line: z.number(),
+  end_line: z.number(),
+  annotation_level: z.enum(["notice", "warning", "failure"]),
+  message: z.string(),
+  title: z.string().optional(),
+});
+export type Annotation = z.infer<typeof Annotation>;
 
 export interface CheckRun {
   id: number;

@@ -370,14 +370,9 @@ export interface GitHub {
 export type OpenGitHub = (repository: RepositoryRef) => GitHub;
 
 /** The current location of a repository. Its id is permanent; name, owner and installation may change. */
-export interface RepositoryLocation {
-  /** GitHub's id of the repository. */
-  repositoryId: number;
-  installationId: number;
+export interface RepositoryLocation extends Required<RepositoryRef> {
   /** GitHub's id of the owner's account, which stays the same when the account is renamed. */
   ownerId: number;
-  owner: string;
-  repo: string;
   /** The time at which the repository moved there; milliseconds since 1970. */
   since: number;
 }

@@ -5,18 +5,14 @@ import { messageOf } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import { isTooComplex } from "#domain/json-schema.ts";
 import { isObject } from "#text/json-values.ts";
+import type { ModelAnswer } from "./models.ts";
 
 type Part = ContentPart<ToolSet>;
 type CallPart = Extract<Part, { type: "tool-call" }>;
 type AssistantPart = Exclude<AssistantContent, string>[number];
 
 /** An answer of the model in the form that the runtime stores. */
-export interface ReadAnswer {
-  text: string;
-  calls: ModelCall[];
-  messages: ModelMessage[];
-  searches: string[];
-}
+export type ReadAnswer = Pick<ModelAnswer, "text" | "calls" | "messages" | "searches">;
 
 /**
  * Splits an answer into text, tool calls, the provider's web searches and the assistant message to send back. Calls that the

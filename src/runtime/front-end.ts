@@ -3,7 +3,7 @@ import type { Approval } from "#domain/approval.ts";
 import { Preview } from "#domain/preview.ts";
 import { ToolResult } from "#domain/result.ts";
 import type { RunView } from "#domain/run.ts";
-import type { ManualToolInfo } from "#ui/form-fields.ts";
+import { ManualToolInfo } from "#ui/form-fields.ts";
 
 /** A comment as GitHub has stored it. */
 const PostedComment = z.object({
@@ -84,23 +84,6 @@ export interface FrontEnd {
   showOutcome(view: RunView, options: PostOptions): Promise<number>;
 }
 
-const ManualTool = z.object({
-  name: z.string(),
-  label: z.string(),
-  description: z.string(),
-  category: z.string().optional(),
-  fields: z.array(
-    z.object({
-      name: z.string(),
-      description: z.string(),
-      type: z.enum(["text", "number", "select", "boolean"]),
-      required: z.boolean(),
-      options: z.array(z.string()).optional(),
-      default: z.unknown().optional(),
-    }),
-  ),
-}) satisfies z.ZodType<ManualToolInfo>;
-
 /** The reply to a person's call of a tool. */
 export const ToolReply = z.discriminatedUnion("kind", [
   /** The call is accepted, and runs when the worker's current work has finished. */
@@ -125,8 +108,8 @@ export const ToolReply = z.discriminatedUnion("kind", [
     /** True if the word was given, but the comment that shows the call has been edited or deleted. */
     isAltered: z.boolean().optional(),
   }),
-  z.object({ kind: z.literal("form"), tool: ManualTool }),
-  z.object({ kind: z.literal("list"), tools: z.array(ManualTool) }),
+  z.object({ kind: z.literal("form"), tool: ManualToolInfo }),
+  z.object({ kind: z.literal("list"), tools: z.array(ManualToolInfo) }),
   /** All changes of the run, as a unified diff. */
   z.object({ kind: z.literal("changes"), by: z.string(), diff: z.string() }),
   /** Nothing has run. The message says why and what to do. */

@@ -8,12 +8,7 @@ import type { InvalidFile } from "./start/worker-catalog.ts";
 import type { Post } from "./store/store.ts";
 
 /** An issue or pull request, to which root runs belong. */
-export interface ThreadRef {
-  /** Identifies the repository even if it was renamed since a run was created. */
-  repositoryId?: number | undefined;
-  installationId: number;
-  owner: string;
-  repo: string;
+export interface ThreadRef extends RepositoryRef {
   thread: number;
 }
 

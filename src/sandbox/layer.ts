@@ -1,5 +1,6 @@
 import { Volume } from "memfs";
 import type { FileMode } from "#domain/preview.ts";
+import type { Entry } from "#domain/workspace.ts";
 import { asBuffer } from "./diff-file.ts";
 import { type Base, type BaseEntry, readEntry } from "./git/base.ts";
 import { hashObject } from "./git/git-objects.ts";
@@ -23,13 +24,7 @@ export function modeOfEntry({ type, executable }: Pick<BaseEntry, "type" | "exec
 }
 
 /** A file, folder, link or submodule of the tree. */
-export interface TreeNode {
-  type: "file" | "directory" | "symlink" | "submodule";
-  /** Bytes; 0 for directories. */
-  size: number;
-  modified: Date;
-  executable: boolean;
-}
+export type TreeNode = Omit<Entry, "path">;
 
 /** The state of a path in a layer: `base` shows the base's entry, `gone` hides it. */
 export type LayerState = { kind: "base" } | { kind: "gone" } | ({ kind: "written" } & Content);

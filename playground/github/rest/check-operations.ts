@@ -10,7 +10,7 @@ import {
   showWorkflowRun,
 } from "#playground/github/shapes/check.ts";
 import { apiUrl, pageUrl } from "#playground/github/shapes/repository.ts";
-import type { CheckRun, CommitStatus, Repository } from "#playground/github/world.ts";
+import { Annotation, type CheckRun, type CommitStatus, type Repository } from "#playground/github/world.ts";
 import { ApiError, orNotFound, validationFailed } from "./api-error.ts";
 import {
   numberIn,
@@ -22,19 +22,11 @@ import {
   respondWithPage,
 } from "./operation.ts";
 
-const AnnotationInput = z.object({
-  path: z.string(),
-  start_line: z.number(),
-  end_line: z.number(),
-  annotation_level: z.enum(["notice", "warning", "failure"]),
-  message: z.string(),
-  title: z.string().optional(),
-});
 const Output = z.object({
   title: z.string().optional(),
   summary: z.string().max(65_535).optional(),
   text: z.string().max(65_535).optional(),
-  annotations: z.array(AnnotationInput).max(50).optional(),
+  annotations: z.array(Annotation).max(50).optional(),
 });
 const NewCheckRun = z.object({
   name: z.string(),

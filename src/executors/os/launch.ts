@@ -4,6 +4,7 @@ import type { Readable, Writable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import { setTimeout as pause } from "node:timers/promises";
 import { ToolError } from "#domain/errors.ts";
+import type { ExecResult } from "#executors/executor.ts";
 import { outputBudget } from "#executors/output-budget.ts";
 import { launchFds } from "./bubblewrap.ts";
 import type { ControlGroup } from "./control-group.ts";
@@ -24,15 +25,7 @@ export interface Launch {
   watch?(pid: number, stop: (why: string) => void): { stop(): void };
 }
 
-export interface Launched {
-  exitCode: number | null;
-  stdout: string;
-  stderr: string;
-  truncated: boolean;
-  timedOut: boolean;
-  stopped?: string;
-  durationMs: number;
-}
+export type Launched = Omit<ExecResult, "tier" | "changes">;
 
 /** Runs bubblewrap in a prepared process. When this returns or throws, all processes of the sandbox have ended. */
 export async function launch(by: PreparedProcess, options: Launch): Promise<Launched> {

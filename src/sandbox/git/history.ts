@@ -1,21 +1,11 @@
 import { EventLoopYielder } from "#domain/async-work.ts";
-import type { History, LogEntry } from "#sandbox/sandbox.ts";
+import type { History, LogEntry, LogOptions } from "#sandbox/sandbox.ts";
 import { type CommitLinks, findInTree, isFolder, parseCommit, parseCommitLinks } from "./git-objects.ts";
 import { ObjectStore } from "./object-store.ts";
 import type { Remote } from "./remote.ts";
 
-export interface HistoryRequest {
-  /** The commit to start at. */
-  from: string;
-  /** Leaves out this commit and its ancestors. */
-  exclude?: string | undefined;
-  /** Only commits that changed this path. */
-  path?: string | undefined;
-  skip?: number | undefined;
-  limit: number;
-  /** Stops at the first depth with commits to return, even if there are fewer than the limit. */
-  newestPartFirst?: boolean | undefined;
-}
+/** The options with commits only: no branches. */
+export type HistoryRequest = LogOptions & { from: string };
 
 interface FetchedHistory {
   depth: number;

@@ -236,16 +236,6 @@ function toReviewResult({
   return { llmContent: `${summary}.${url ? `\n${url}` : ""}`, value: { kind: "github.review", data, summary } };
 }
 
-/** The parts of a review finding that a check run shows. */
-interface CheckedFinding {
-  key: string;
-  path: string;
-  line: number;
-  start_line?: number | undefined;
-  side: "LEFT" | "RIGHT";
-  text: string;
-}
-
 /**
  * Creates a check run with the findings as annotations, if the repository's settings request it. Findings on removed
  * lines are not annotated, since annotations refer to the files after the change. Returns a note for the model, empty
@@ -254,7 +244,7 @@ interface CheckedFinding {
 async function reportCheckRun(
   services: ToolServices,
   context: ToolContext,
-  review: { commit: string; summary: string; findings: readonly CheckedFinding[]; blocks: boolean },
+  review: { commit: string; summary: string; findings: readonly Omit<Finding, "suggestion">[]; blocks: boolean },
 ): Promise<string> {
   const { github, spec, sanitize, usesCheckRun, reportMissingPermission } = services;
   if (!(await usesCheckRun?.())) return "";

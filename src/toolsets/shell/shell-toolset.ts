@@ -28,12 +28,18 @@ const config = z.strictObject({
 });
 type Config = z.infer<typeof config>;
 
-interface Input {
-  command: string;
-  description?: string;
-  working_dir?: string;
-  timeout?: number;
-}
+const inputSchemaOf = (settings: Config) =>
+  z.object({
+    command: z.string().min(1).describe("The shell command to run"),
+    description: z.string().optional().describe("What it does, in 5 to 10 words"),
+    working_dir: z.string().optional().describe("The folder to run in; default: the root of the repository"),
+    timeout: z
+      .number()
+      .positive()
+      .optional()
+      .describe(`Seconds; default ${settings.timeout}, at most ${settings.max_timeout}`),
+  });
+type Input = z.infer<ReturnType<typeof inputSchemaOf>>;
 
 const aboutTier = {
   memory:
@@ -54,16 +60,6 @@ export const shellToolset: Toolset<Config> = {
 };
 
 function createShellTool(settings: Config, services: ToolServices): NamedTool<Input> {
-  const inputSchema = z.object({
-    command: z.string().min(1).describe("The shell command to run"),
-    description: z.string().optional().describe("What it does, in 5 to 10 words"),
-    working_dir: z.string().optional().describe("The folder to run in; default: the root of the repository"),
-    timeout: z
-      .number()
-      .positive()
-      .optional()
-      .describe(`Seconds; default ${settings.timeout}, at most ${settings.max_timeout}`),
-  });
   const policy = policyOf(settings);
   /** The reasons for asking, by command: `approvalReason` is synchronous. */
   const reasons = new Map<string, string>();
@@ -98,7 +94,7 @@ function createShellTool(settings: Config, services: ToolServices): NamedTool<In
     name: "shell",
     aliases: ["bash"],
     description: `Run a shell command. ${aboutTier[settings.tier]} Changes to files are kept; each call starts in the root of the repository with a fresh environment.`,
-    inputSchema,
+    inputSchema: inputSchemaOf(settings),
     needsApproval: review,
     approvalReason: ({ command, description }) => {
       const what = description ? ` (${quoted(description)})` : "";
