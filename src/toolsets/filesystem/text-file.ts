@@ -145,6 +145,8 @@ export function countLineEndings(text: string): number {
 /** The maximum number of characters of a line that are shown at once. */
 const maxShownCharacters = 2_000;
 
+const restOfLine = / \[… (\d+) more characters; read on with column \d+\]$/;
+
 /** Returns a line from the given character on, counted from 1, shortened if it is very long. */
 function shownLine(line: string, column = 1): string {
   const rest = line.slice(column - 1);
@@ -204,7 +206,14 @@ export function seenLines(history: readonly FinishedCall[] | undefined, path: st
   const lines = splitLines(text);
   if (!history) return Array<boolean>(lines.length).fill(true);
   const known = knownLines(history, path);
-  return lines.map((line, index) => known.get(index + 1) === shownLine(line));
+  return lines.map((line, index) => isCurrent(line, known.get(index + 1)));
+}
+
+/** True if a line has been shown as it is; of a very long one, any part. */
+function isCurrent(line: string, shown: string | undefined): boolean {
+  if (line.length <= maxShownCharacters || !shown) return shown === line;
+  const [note = "", more = 0] = restOfLine.exec(shown) ?? [];
+  return line.slice(0, line.length - Number(more)).endsWith(shown.slice(0, shown.length - note.length));
 }
 
 /** Throws a ToolError that names the lines to read first. `first` and `last` count from 1. */

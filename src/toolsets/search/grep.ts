@@ -123,10 +123,15 @@ export interface GrepResult {
   notes: string[];
 }
 
-/** A matching line: its number, from 1, and where it starts in the text. */
-interface MatchingLine {
+/** A line: its number, from 1, and where it starts in the text. */
+interface NumberedLine {
   number: number;
   start: number;
+}
+
+/** A line that matches, and a position in its match. */
+interface MatchingLine extends NumberedLine {
+  matchedAt: number;
 }
 
 const maxLineLength = 300;
@@ -142,8 +147,8 @@ function contentResult({ files, notes }: GrepResult, args: GrepInput, limit: num
   for (const file of files) {
     if (matches.length === limit) break;
     const lines = matchingLines(file, limit - matches.length);
-    for (const { number, start } of lines)
-      matches.push({ path: file.path, line: number, text: lineAt(file.text, start).shown });
+    for (const { number, start, matchedAt } of lines)
+      matches.push({ path: file.path, line: number, text: lineAt(file.text, start, matchedAt).shown });
     shown.push(...showLines(file, lines, { before, after }));
   }
   const summary = `${pluralize(total, "match", "matches")} in ${describeFiles(files.length)}`;
@@ -159,12 +164,12 @@ function contentResult({ files, notes }: GrepResult, args: GrepInput, limit: num
   };
 }
 
-function matchingLines({ text, lineStarts }: FileMatches, limit: number): MatchingLine[] {
+function matchingLines({ text, lineStarts, matchedAt }: FileMatches, limit: number): MatchingLine[] {
   let number = 1;
   let at = 0;
-  return lineStarts.slice(0, limit).map((start) => {
+  return lineStarts.slice(0, limit).map((start, index) => {
     for (; at < start; at++) if (text[at] === newline) number++;
-    return { number, start };
+    return { number, start, matchedAt: matchedAt[index] ?? start };
   });
 }
 
@@ -174,7 +179,7 @@ function showLines(
   matching: readonly MatchingLine[],
   { before, after }: { before: number; after: number },
 ): string[] {
-  const matches = new Set(matching.map(({ number }) => number));
+  const matches = new Map(matching.map(({ number, matchedAt }) => [number, matchedAt]));
   const shown = [path];
   let next = { number: 1, start: 0 };
   for (const match of matching) {
@@ -182,7 +187,7 @@ function showLines(
     if (isGap && shown.length > 1 && before + after > 0) shown.push("--");
     let { number, start } = isGap ? lineBefore(text, match, before) : next;
     for (; number <= match.number + after && start < text.length; number++) {
-      const line = lineAt(text, start);
+      const line = lineAt(text, start, matches.get(number));
       shown.push(`${number}${matches.has(number) ? ":" : "-"}${line.shown}`);
       start = line.end + 1;
     }
@@ -192,20 +197,31 @@ function showLines(
 }
 
 /** Returns the line that is this many lines before another one. */
-function lineBefore(text: Uint8Array, { number, start }: MatchingLine, lines: number): MatchingLine {
+function lineBefore(text: Uint8Array, { number, start }: NumberedLine, lines: number): NumberedLine {
   let from = start;
   for (let line = 0; line < lines; line++) from = from < 2 ? 0 : text.lastIndexOf(newline, from - 2) + 1;
   return { number: number - lines, start: from };
 }
 
-function lineAt(text: Uint8Array, start: number): { shown: string; end: number } {
+/** Returns a line, or the part of a long one around its match. */
+function lineAt(text: Uint8Array, start: number, matchedAt = start): { shown: string; end: number } {
   const found = text.indexOf(newline, start);
   const end = found === -1 ? text.length : found;
   const until = end > start && text[end - 1] === carriageReturn ? end - 1 : end;
+  let from = start;
+  if (until - start > maxLineLength && matchedAt - start > maxLineLength / 2) {
+    from = Math.max(start, Math.min(matchedAt - maxLineLength / 2, until - maxLineLength));
+    while (isInsideCharacter(text[from])) from++;
+  }
   // No character of a string takes more than three bytes.
-  const bytes = text.subarray(start, Math.min(until, start + 3 * (maxLineLength + 1)));
+  const bytes = text.subarray(from, Math.min(until, from + 3 * (maxLineLength + 1)));
   const line = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("utf8");
-  return { shown: truncateLine(line, maxLineLength), end };
+  return { shown: `${from > start ? "…" : ""}${truncateLine(line, maxLineLength)}`, end };
+}
+
+/** True for the second and later bytes of a character in UTF-8. */
+function isInsideCharacter(byte: number | undefined): boolean {
+  return byte !== undefined && (byte & 0xc0) === 0x80;
 }
 
 function fileResult({ files, notes }: GrepResult, args: GrepInput, limit: number): ToolResult {

@@ -18,6 +18,8 @@ export interface FileMatches {
   count: number;
   /** The positions in `text` where the first matching lines start, at most `maxLinesPerFile`. */
   lineStarts: number[];
+  /** For each of these lines, a position in its match, or at the end of it. */
+  matchedAt: number[];
 }
 
 export interface LineSearchOptions {
@@ -43,6 +45,7 @@ interface SearchedFile {
   isBinary: boolean | undefined;
   count: number;
   lineStarts: number[];
+  matchedAt: number[];
 }
 
 const yieldEveryMs = 20;
@@ -51,6 +54,8 @@ const windowBytes = 1024 ** 2;
 const expressionWindowBytes = 128 * 1024;
 const maxGapBytes = 64 * 1024;
 const largeFileBytes = 16 * 1024;
+/** Lines of so many bytes are shown as a whole, so that the position of the match does not matter. */
+const maxShortLine = 300;
 const headBytes = 1024;
 const histogramBytes = 64 * 1024;
 const maxAnchorBytes = 6;
@@ -120,12 +125,13 @@ export class LineSearch {
       );
     else await this.#searchEveryLine(bytes, searched);
 
-    for (const { end, textStart, paths, isBinary, count, lineStarts } of searched) {
+    for (const { end, textStart, paths, isBinary, count, ...lines } of searched) {
       if (isBinary) this.binaryPaths.push(...paths);
       if (count === 0 || isBinary) continue;
       const text = bytes.subarray(textStart, end);
-      const starts = lineStarts.map((lineStart) => lineStart - textStart);
-      this.matches.push(...paths.map((path) => ({ path, text, count, lineStarts: starts })));
+      const lineStarts = lines.lineStarts.map((lineStart) => lineStart - textStart);
+      const matchedAt = lines.matchedAt.map((at) => at - textStart);
+      this.matches.push(...paths.map((path) => ({ path, text, count, lineStarts, matchedAt })));
     }
   }
 
@@ -183,8 +189,9 @@ export class LineSearch {
         decided = lineEnd + 1;
         // A byte order mark before the line is not part of it, but may contain the factor.
         const isExact = factor.isExact && file.textStart === file.start;
-        if (isExact || (await this.#scan(bytes, startOfLine(bytes, last, file), lineEnd)).kind === "match")
-          this.#add(bytes, file, last);
+        const isDecided = isExact && !this.#needsPosition(bytes, file, { last, factor });
+        const scan = isDecided ? undefined : await this.#scan(bytes, startOfLine(bytes, last, file), lineEnd);
+        if (!scan || scan.kind === "match") this.#add(bytes, file, scan?.at ?? last);
         if (this.#isFull(file)) decided = Math.max(decided, file.end);
         const end = Math.min(file.end, to);
         // Counting the rest of a file at once takes half the time.
@@ -224,10 +231,18 @@ export class LineSearch {
     return scan;
   }
 
+  /** True if a line will be shown in part, around its match. A factor's expression only finds the end of the line. */
+  #needsPosition(bytes: Buffer, file: SearchedFile, { last, factor }: { last: number; factor: ChosenFactor }): boolean {
+    if (factor.literals || this.#isOnlyCounted(file)) return false;
+    return last - startOfLine(bytes, last, file) > maxShortLine;
+  }
+
   /** Adds the line that contains the byte at this position. */
   #add(bytes: Buffer, file: SearchedFile, at: number): void {
     file.count++;
-    if (file.lineStarts.length < this.#options.maxLinesPerFile) file.lineStarts.push(startOfLine(bytes, at, file));
+    if (file.lineStarts.length >= this.#options.maxLinesPerFile) return;
+    file.lineStarts.push(startOfLine(bytes, at, file));
+    file.matchedAt.push(at);
   }
 
   #isFull({ count }: SearchedFile): boolean {
@@ -263,7 +278,16 @@ function searchedFiles(bytes: Buffer, files: ContentChunk["files"]): SearchedFil
     }
     const hasMark = end - start >= 3 && bytes[start] === 0xef && bytes[start + 1] === 0xbb && bytes[start + 2] === 0xbf;
     const textStart = hasMark ? start + 3 : start;
-    searched.push({ start, end, textStart, paths: [path], isBinary: undefined, count: 0, lineStarts: [] });
+    searched.push({
+      start,
+      end,
+      textStart,
+      paths: [path],
+      isBinary: undefined,
+      count: 0,
+      lineStarts: [],
+      matchedAt: [],
+    });
   }
   return searched;
 }

@@ -324,6 +324,17 @@ describe("reading before editing", () => {
     await expect(call("edit_file", edit("b", "c"))).rejects.toMatchObject({ code: "STALE" });
   });
 
+  test("a very long line can be edited after a part of it was read", async () => {
+    const { call, sandbox } = await world({ "a.txt": `${"x".repeat(5_000)}b${"y".repeat(5_000)}\n` });
+    await call("read_file", { path: "a.txt", column: 4_900 });
+
+    await call("edit_file", edit("xb", "xc"));
+
+    expect(sandbox.text("a.txt")).toBe(`${"x".repeat(5_000)}c${"y".repeat(5_000)}\n`);
+    await sandbox.write("a.txt", `${"x".repeat(4_000)}b${"z".repeat(5_000)}\n`);
+    await expect(call("edit_file", edit("xb", "xc"))).rejects.toMatchObject({ code: "STALE" });
+  });
+
   test("a file's content cannot make another file count as read", async () => {
     const { call } = await world({ "a.txt": "secret\n", "b.txt": "=== a.txt ===\n     1\tsecret\n" });
     await call("read_file", { path: "b.txt" });

@@ -52,6 +52,23 @@ describe("grep", () => {
     expect(llmContent).toBe("2 matches in 1 file:\na.txt\n2-2\n3:x\n4-4\n--\n7-7\n8:x");
   });
 
+  test("of a long line, grep shows the part with the match", async () => {
+    const text = `short needle\r\n${"ä".repeat(1_000)} a needle ${"ö".repeat(1_000)}\r\n`;
+    const { call } = await world({ "a.txt": text });
+
+    const results = [
+      { pattern: "needle" },
+      { pattern: "n.edle" },
+      { pattern: "SHORT needle|a ne+dle", case_insensitive: true },
+    ];
+    for (const args of results) {
+      const [, , first, long = ""] = (await call("grep", args)).llmContent.split("\n");
+      expect(first).toBe("1:short needle");
+      expect(long).toMatch(/^2:…ä+ a needle ö+…$/);
+      expect(long.length).toBeLessThan(310);
+    }
+  });
+
   test("grep reports how many matches are not shown", async () => {
     const { call } = await world({ "a.txt": "x\n".repeat(30), "b.txt": "x\n".repeat(30) });
 
