@@ -13,9 +13,8 @@ export async function durableRun(store: Store, runId: string, steps: number): Pr
   let effect = await store.claimEffect(runId, "work", Date.now());
   for (let step = 0; step < steps; step += 1) {
     if (!effect) throw new Error("There is no effect to perform");
-    const completion = { key: effect.key, events: [{ runId, event: answerTo(effect, step) }] };
+    const completion = { runId, key: effect.key, events: [{ runId, event: answerTo(effect, step) }] };
     const result = await store.completeStep(completion, {
-      runId,
       rootId: runId,
       queue: "work",
       now: Date.now(),

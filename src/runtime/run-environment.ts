@@ -23,7 +23,7 @@ export async function readSettings(
 }
 
 /** The data an effect stores, and the callbacks of its changes to the workspace. */
-export interface EffectResult extends Omit<EffectCompletion, "key"> {
+export interface EffectResult extends Omit<EffectCompletion, "runId" | "key"> {
   /** Called after the result was stored. */
   afterCommit?: () => void;
   /** Called instead if the effect was cancelled before its result was stored. */

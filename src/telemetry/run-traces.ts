@@ -158,7 +158,7 @@ function describeEffect({ key, attempts, queue, request }: Effect): { name: stri
 }
 
 /** Adds the tool that was executed, and whether it failed. */
-function describeResult(span: Span, { events = [] }: Omit<EffectCompletion, "key">): void {
+function describeResult(span: Span, { events = [] }: Omit<EffectCompletion, "runId" | "key">): void {
   span.setAttribute("golem_forge.outcome", "done");
   for (const { event } of events) {
     if (event.type === "model.failed") span.setStatus({ code: SpanStatusCode.ERROR });

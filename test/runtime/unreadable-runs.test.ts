@@ -93,7 +93,8 @@ test("a run with an event of a newer release is shown as stopped, and nothing of
 test("an effect of an unknown kind stops its run with the reason, and is performed when it is known", async () => {
   const { id, execute, stopped, runtime, errors, store, wake } = await waitingRun();
   execute(
-    `insert into effects (key, run_id, queue, kind, input, due_at) values ('new', '${id}', 'work', 'model.dream', '{"version":1}', 0)`,
+    `insert into effects (key, run_id, number, queue, kind, input, due_at, requested_at)
+      values ('new', '${id}', 1, 'work', 'model.dream', '{"version":1}', 0, 0)`,
   );
 
   wake();

@@ -148,6 +148,7 @@ export async function effectWorld({
       const changes = paths.map((path) => ({ path, content: new Uint8Array(2), mode: "100644" as const }));
       await store.ingest({ events: [], effects: [sampleEffect("r1", "child")] });
       await store.completeEffect({
+        runId: "r1",
         key: "child",
         events: [{ runId: "r1", event: { type: "child.finished", callId: "call-2", childId: "r1-a", outcome, usage } }],
         parentChanges: { runId: "r1", changes: { step: childStep("r1-a"), changes } },
@@ -170,7 +171,7 @@ export async function effectWorld({
         events: [],
         effects: [{ key: "review", runId: "r1", queue: "work", request: { kind: "calls.review" } }],
       });
-      await store.completeEffect({ key: "review", ...reviewed });
+      await store.completeEffect({ runId: "r1", key: "review", ...reviewed });
       const decided = { approvalId: approval.id, decision: "approved" as const, by: "ada", now: clock.now };
       await store.decideApproval({ ...decided, ...decision });
       return approval;

@@ -101,7 +101,7 @@ function startRun(id = "r1"): Promise<boolean> {
 /** Stores a run with one pending approval, `a1`. */
 async function startRunWithApproval(changes = {}): Promise<void> {
   await startRun();
-  await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1", changes)] });
+  await store.completeEffect({ runId: "r1", key: "k1", approvals: [sampleApproval("r1", "a1", changes)] });
 }
 
 async function textsInInbox(runId: string): Promise<unknown[]> {
@@ -155,7 +155,7 @@ function ingestTests(): void {
     await store.ingest({ run: again, events: [{ runId: "r1", event: said("more") }] });
 
     expect(await store.findRun("r1")).toMatchObject({ version: 1, spec: { model: "scripted:model" } });
-    expect(await store.completeEffect({ key: "k2" })).toBe(false);
+    expect(await store.completeEffect({ runId: "r1", key: "k2" })).toBe(false);
     expect(await textsInInbox("r1")).toEqual(["more"]);
   });
 
@@ -225,7 +225,7 @@ function deliveryTests(): void {
 
     expect(await store.dueRuns(later)).toEqual(["r1"]);
     expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
-    await store.completeEffect({ key: "k1" });
+    await store.completeEffect({ runId: "r1", key: "k1" });
     expect(await store.claimEffect("r1", "work", 0)).toBeUndefined();
   });
 
@@ -271,7 +271,7 @@ function runTests(): void {
     const origin = { ...sampleSpec("r1").origin, repositoryId: 11 };
     await store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")], { origin }), events: [] });
     await store.ingest({ run: sampleRun("r2", [], { origin }), events: [] });
-    await store.completeEffect({ key: "k1", pullRequest: 8 });
+    await store.completeEffect({ runId: "r1", key: "k1", pullRequest: 8 });
 
     const idsOf = async (thread: number, repositoryId = 11) =>
       (await store.runsOfThread({ ...origin, repositoryId, thread })).map(({ id }) => id);
@@ -443,7 +443,7 @@ function backlogTests(): void {
     await store.claimEffect("working", "work", Date.now());
     await store.saveDelivery({ key: "d1", queue: "thread 7", content: {} });
     await store.ingest({ events: [], effects: [sampleEffect("asking", "ask")] });
-    await store.completeEffect({ key: "ask", approvals: [sampleApproval("asking", "a1")] });
+    await store.completeEffect({ runId: "asking", key: "ask", approvals: [sampleApproval("asking", "a1")] });
 
     const backlog = await store.readBacklog(Date.now());
 
@@ -550,7 +550,7 @@ function advanceTests(): void {
     expect(await store.findRun("r1")).toMatchObject({ version: 1, snapshot: { value: "callingModel" } });
     expect(await store.fireTimers(later)).toEqual([]);
     expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1" });
-    expect(await store.completeEffect({ key: "k2" })).toBe(false);
+    expect(await store.completeEffect({ runId: "r1", key: "k2" })).toBe(false);
   });
 
   test("the first of two advances from the same version is stored, in the same turn as well", async () => {
@@ -583,7 +583,7 @@ function advanceTests(): void {
     );
 
     expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1", request: { kind: "model.call" } });
-    await store.completeEffect({ key: "k1" });
+    await store.completeEffect({ runId: "r1", key: "k1" });
     expect(await store.claimEffect("r1", "work", 0)).toBeUndefined();
   });
 
@@ -592,10 +592,10 @@ function advanceTests(): void {
     expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
     await store.advance(sampleStep("r1", { effects: [sampleEffect("r1", "k1")] }));
 
-    expect(await store.completeEffect({ key: "k1" })).toBe(true);
+    expect(await store.completeEffect({ runId: "r1", key: "k1" })).toBe(true);
     expect(await store.dueRuns(0)).toContain("r1");
     expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
-    await store.completeEffect({ key: "k1" });
+    await store.completeEffect({ runId: "r1", key: "k1" });
     expect(await store.claimEffect("r1", "work", 0)).toBeUndefined();
   });
 
@@ -614,10 +614,12 @@ function advanceTests(): void {
     const step = { version: 1, cancelEffects: { kinds: ["model.call", "unknown"] }, effects: [wanted] };
     await store.advance(sampleStep("r1", step));
 
-    expect(await store.completeEffect({ key: "k1", events: [{ runId: "r1", event: said("late") }] })).toBe(false);
+    expect(await store.completeEffect({ runId: "r1", key: "k1", events: [{ runId: "r1", event: said("late") }] })).toBe(
+      false,
+    );
     expect(await textsInInbox("r1")).toEqual([]);
     expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k3" });
-    await store.completeEffect({ key: "k3" });
+    await store.completeEffect({ runId: "r1", key: "k3" });
     expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k5" });
     expect(await store.claimEffect("r2", "work", 0)).toMatchObject({ key: "other" });
   });
@@ -625,8 +627,12 @@ function advanceTests(): void {
   test("the run's pending approvals are withdrawn, and no decided ones", async () => {
     await startRun();
     await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "k2")]), events: [] });
-    await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")] });
-    await store.completeEffect({ key: "k2", approvals: [sampleApproval("r2", "b1")] });
+    await store.completeEffect({
+      runId: "r1",
+      key: "k1",
+      approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")],
+    });
+    await store.completeEffect({ runId: "r2", key: "k2", approvals: [sampleApproval("r2", "b1")] });
     await store.decideApproval({ approvalId: "a2", decision: "approved", by: "ada", now: 2_000 });
 
     await store.advance(sampleStep("r1", { withdrawApprovals: true }));
@@ -664,7 +670,7 @@ function effectTests(): void {
       attempts: 1,
     });
     expect(await store.claimEffect("r1", "thread", 0)).toMatchObject({ key: "t1", queue: "thread" });
-    await store.completeEffect({ key: "w1" });
+    await store.completeEffect({ runId: "r1", key: "w1" });
     expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "w2", attempts: 1 });
     expect(await store.claimEffect("r1", "thread", 0)).toMatchObject({ key: "t1" });
     expect(await store.claimEffect("unknown", "work", 0)).toBeUndefined();
@@ -688,8 +694,8 @@ function effectTests(): void {
   test("a postponed effect stays first in its queue and keeps its attempts", async () => {
     await queue(["r1", "w1"], ["r1", "w2"]);
     await store.claimEffect("r1", "work", 0);
-    await store.postponeEffect("w1", 900.5);
-    await store.postponeEffect("nothing", 900);
+    await store.postponeEffect({ runId: "r1", key: "w1" }, 900.5);
+    await store.postponeEffect({ runId: "r1", key: "nothing" }, 900);
 
     expect(await store.claimEffect("r1", "work", 900)).toBeUndefined();
     expect(await store.claimEffect("r1", "work", 901)).toMatchObject({ key: "w1", attempts: 2, dueAt: 900.5 });
@@ -698,7 +704,7 @@ function effectTests(): void {
   test("an attempt that was postponed before it did anything does not count", async () => {
     await queue(["r1", "w1"]);
     await store.claimEffect("r1", "work", 0);
-    await store.postponeEffect("w1", 900, { isUncounted: true });
+    await store.postponeEffect({ runId: "r1", key: "w1" }, 900, { isUncounted: true });
 
     expect(await store.claimEffect("r1", "work", 900)).toMatchObject({ key: "w1", attempts: 1 });
   });
@@ -709,7 +715,7 @@ function effectTests(): void {
     expect(await store.effectProblem("r1")).toBeUndefined();
 
     await store.claimEffect("r1", "work", 0);
-    await store.postponeEffect("w1", 900, { problem });
+    await store.postponeEffect({ runId: "r1", key: "w1" }, 900, { problem });
     expect(await store.effectProblem("r1")).toEqual(problem);
     expect(await store.effectProblem("r2")).toBeUndefined();
 
@@ -726,7 +732,7 @@ function effectTests(): void {
     expect(await store.effectProblem("r2")).toBeUndefined();
     expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "w1", attempts: 1 });
     expect(await store.effectProblem("r1")).toBeUndefined();
-    await store.postponeEffect("w1", 900);
+    await store.postponeEffect({ runId: "r1", key: "w1" }, 900);
     await store.setEffectProblem("r1", problem, 899);
     expect(await store.effectProblem("r1")).toBeUndefined();
   });
@@ -734,7 +740,6 @@ function effectTests(): void {
 
 function completeStepTests(): void {
   const next = (advance: NextStep["advance"]): NextStep => ({
-    runId: "r1",
     rootId: "r1",
     queue: "work",
     now: 0,
@@ -747,7 +752,7 @@ function completeStepTests(): void {
 
     const inboxes: number[] = [];
     const result = await store.completeStep(
-      { key: "k1", events: [{ runId: "r1", event: said("done") }] },
+      { runId: "r1", key: "k1", events: [{ runId: "r1", event: said("done") }] },
       next((run, inbox) => {
         inboxes.push(inbox.length);
         const consumed = inbox.map(({ id }) => id);
@@ -760,7 +765,7 @@ function completeStepTests(): void {
     expect(inboxes.at(-1)).toBe((await store.log("r1")).length);
     expect(await store.inbox("r1")).toEqual([]);
     expect(await store.findRun("r1")).toMatchObject({ version: 1 });
-    expect(await store.completeEffect({ key: "k1" })).toBe(false);
+    expect(await store.completeEffect({ runId: "r1", key: "k1" })).toBe(false);
   });
 
   test("the status and the state of a run follow its steps, whether they change or not", async () => {
@@ -775,7 +780,7 @@ function completeStepTests(): void {
 
     for (const [index, step] of steps.entries()) {
       await store.completeStep(
-        { key: `k${index + 1}`, events: [{ runId: "r1", event: said("done") }] },
+        { runId: "r1", key: `k${index + 1}`, events: [{ runId: "r1", event: said("done") }] },
         next((run, inbox) => {
           const consumed = inbox.map(({ id }) => id);
           const effects = [sampleEffect("r1", `k${index + 2}`)];
@@ -800,7 +805,7 @@ function completeStepTests(): void {
     await store.claimEffect("r1", "work", 0);
 
     const result = await store.completeStep(
-      { key: "k1" },
+      { runId: "r1", key: "k1" },
       next(() => undefined),
     );
 
@@ -814,12 +819,12 @@ function completeStepTests(): void {
       runIds.map((id) => store.ingest({ run: sampleRun(id, [sampleEffect(id, `${id}/0`)]), events: [] })),
     );
     await Promise.all(runIds.map((id) => store.claimEffect(id, "work", 0)));
-    await store.completeEffect({ key: `${cancelled}/0` });
+    await store.completeEffect({ runId: cancelled ?? "", key: `${cancelled}/0` });
 
     const results = await Promise.allSettled(
       runIds.map((runId) =>
         store.completeStep(
-          { key: `${runId}/0`, events: [{ runId, event: said(runId) }], posts: [{ name: runId, commentId: 1 }] },
+          { runId, key: `${runId}/0`, events: [{ runId, event: said(runId) }], posts: [{ name: runId, commentId: 1 }] },
           {
             ...next((run, inbox) => {
               if (runId === failing) throw new Error("It fails.");
@@ -827,7 +832,6 @@ function completeStepTests(): void {
               const effects = [sampleEffect(runId, `${runId}/1`), sampleEffect(runId, `${runId}/2`)];
               return sampleStep(runId, { version: readable(run).version, consumed, effects, usage: sampleUsage() });
             }),
-            runId,
             rootId: runId,
           },
         ),
@@ -853,7 +857,7 @@ function completeStepTests(): void {
     await startRun();
     const advance = vi.fn();
 
-    const completion = { key: "gone", events: [{ runId: "r1", event: said("late") }] };
+    const completion = { runId: "r1", key: "gone", events: [{ runId: "r1", event: said("late") }] };
     const before = await store.log("r1");
 
     expect(await store.completeStep(completion, next(advance))).toBeUndefined();
@@ -870,6 +874,7 @@ function completeEffectTests(): void {
     await store.claimEffect("r1", "work", 0);
 
     const finished = await store.completeEffect({
+      runId: "r1",
       key: "k1",
       events: [
         { runId: "r1", event: said("done"), dedupe: "k1 result" },
@@ -900,7 +905,7 @@ function completeEffectTests(): void {
 
   test("the result of an effect is stored once", async () => {
     await startRun();
-    const finished = { key: "k1", events: [{ runId: "r1", event: said("done") }] };
+    const finished = { runId: "r1", key: "k1", events: [{ runId: "r1", event: said("done") }] };
 
     expect(await Promise.all([store.completeEffect(finished), store.completeEffect(finished)])).toEqual([true, false]);
     expect(await textsInInbox("r1")).toEqual(["done"]);
@@ -910,7 +915,12 @@ function completeEffectTests(): void {
     await startRunWithApproval();
     await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "k2")]), events: [] });
 
-    const taken = { key: "k2", events: [{ runId: "r2", event: said("done") }], posts: [{ name: "p", commentId: 1 }] };
+    const taken = {
+      runId: "r2",
+      key: "k2",
+      events: [{ runId: "r2", event: said("done") }],
+      posts: [{ name: "p", commentId: 1 }],
+    };
     await expect(store.completeEffect({ ...taken, approvals: [sampleApproval("r2", "a1")] })).rejects.toThrow();
     expect(await textsInInbox("r2")).toEqual([]);
     expect(await store.findPost("p")).toBeUndefined();
@@ -924,7 +934,12 @@ function completeEffectTests(): void {
     const report = (id: string, mergedWith: number) => {
       const changes = { step: id, changes: [{ path: "a.txt", content: bytes(id), mode: "100644" as const }] };
       const events = [{ runId: "r1", event: said(id) }];
-      return store.completeEffect({ key: `${id}/report`, events, parentChanges: { runId: "r1", changes, mergedWith } });
+      return store.completeEffect({
+        runId: id,
+        key: `${id}/report`,
+        events,
+        parentChanges: { runId: "r1", changes, mergedWith },
+      });
     };
 
     const reports = await Promise.allSettled([report("c1", 0), report("c2", 0)]);
@@ -938,8 +953,8 @@ function completeEffectTests(): void {
     await store.ingest({ events: [], effects: [sampleEffect("r1", "own")] });
     const own = (mergedWith: number) =>
       store.completeStep(
-        { key: "own", changes: { step: "own", changes: [] }, mergedWith },
-        { runId: "r1", rootId: "r1", queue: "work", now: 1_000, advance: () => undefined },
+        { runId: "r1", key: "own", changes: { step: "own", changes: [] }, mergedWith },
+        { rootId: "r1", queue: "work", now: 1_000, advance: () => undefined },
       );
     await expect(own(1)).rejects.toThrow(OutdatedMergeError);
     expect(await own(2)).toBeDefined();
@@ -951,23 +966,27 @@ function completeEffectTests(): void {
     await store.ingest({ run: sampleRun("c1"), events: [] });
     await store.advance(sampleStep("c1"));
 
-    await store.completeEffect({ key: "k1", run: sampleRun("c1", [sampleEffect("c1", "again")]) });
+    await store.completeEffect({ runId: "r1", key: "k1", run: sampleRun("c1", [sampleEffect("c1", "again")]) });
     expect(await store.findRun("c1")).toMatchObject({ version: 1 });
-    expect(await store.completeEffect({ key: "again" })).toBe(false);
+    expect(await store.completeEffect({ runId: "r1", key: "again" })).toBe(false);
   });
 
   test("a post replaces one of the same name", async () => {
     const effects = ["k1", "k2", "k3"].map((key) => sampleEffect("r1", key));
     await store.ingest({ run: sampleRun("r1", effects), events: [] });
 
-    await store.completeEffect({ key: "k1", posts: [{ name: "status", commentId: 1 }] });
+    await store.completeEffect({ runId: "r1", key: "k1", posts: [{ name: "status", commentId: 1 }] });
     const shown = { comments: [{ id: 2 ** 40, digest: "d", updatedAt: 1.5 }], revision: 1 };
     const post = { commentId: 2 ** 40, shown };
-    await store.completeEffect({ key: "k2", posts: ["status", "also"].map((name) => ({ name, ...post })) });
+    await store.completeEffect({
+      runId: "r1",
+      key: "k2",
+      posts: ["status", "also"].map((name) => ({ name, ...post })),
+    });
     expect(await store.findPost("status")).toEqual({ ...post, updatedAt: expect.any(Number) });
     expect(await store.findPost("also")).toMatchObject(post);
 
-    await store.completeEffect({ key: "k3", posts: [{ name: "status", commentId: 3 }] });
+    await store.completeEffect({ runId: "r1", key: "k3", posts: [{ name: "status", commentId: 3 }] });
     expect(await store.findPost("status")).toEqual({ commentId: 3, updatedAt: expect.any(Number) });
   });
 
@@ -975,7 +994,7 @@ function completeEffectTests(): void {
     await store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
     const name = questionName("r1", 1, `call_1__thought__${randomBytes(6_000).toString("base64")}`);
 
-    await store.completeEffect({ key: "k1", posts: [{ name, commentId: 1 }] });
+    await store.completeEffect({ runId: "r1", key: "k1", posts: [{ name, commentId: 1 }] });
 
     expect(await store.findPost(name)).toMatchObject({ commentId: 1 });
   });
@@ -1004,7 +1023,8 @@ function changeTests(): void {
       { step: "call-2", changes: [] },
     ];
 
-    for (const [index, changes] of sets.entries()) await store.completeEffect({ key: keys[index] ?? "", changes });
+    for (const [index, changes] of sets.entries())
+      await store.completeEffect({ runId: "r1", key: keys[index] ?? "", changes });
 
     expect(await store.changesOf("r1")).toEqual(sets);
     expect(await store.changesOf("r1", 1)).toEqual(sets.slice(0, 1));
@@ -1017,7 +1037,7 @@ function changeTests(): void {
     await store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
     const changes = ["a.bin", "b.bin"].map((path) => ({ path, content, mode: "100644" as const }));
 
-    await store.completeEffect({ key: "k1", changes: { step: "call-1", changes } });
+    await store.completeEffect({ runId: "r1", key: "k1", changes: { step: "call-1", changes } });
 
     const [stored] = await store.changesOf("r1");
     expect(stored?.changes.map((change) => change.content && content.equals(change.content))).toEqual([true, true]);
@@ -1108,6 +1128,7 @@ function decideTests(): void {
   test("a repeated delivery returns the first result, even if the run has changed since", async () => {
     await startRun();
     await store.completeEffect({
+      runId: "r1",
       key: "k1",
       approvals: [sampleApproval("r1", "a1")],
       effects: [sampleEffect("r1", "k2")],
@@ -1127,7 +1148,11 @@ function decideTests(): void {
 
   test("one delivery may decide several approvals, and may be stored as well", async () => {
     await startRun();
-    await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")] });
+    await store.completeEffect({
+      runId: "r1",
+      key: "k1",
+      approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")],
+    });
     await store.ingest({ deliveryId: "d1", events: [] });
 
     const results = ["a1", "a2"].map((approvalId) =>
@@ -1278,6 +1303,7 @@ function decideTests(): void {
   test("every entry of the ledger is chained to the one before", async () => {
     await startRun();
     await store.completeEffect({
+      runId: "r1",
       key: "k1",
       approvals: ["a1", "a2", "a3", "a4"].map((id) =>
         sampleApproval("r1", id, id === "a3" ? { expiresAt: 4_000 } : {}),
@@ -1285,10 +1311,18 @@ function decideTests(): void {
       effects: [sampleEffect("r1", "k2"), sampleEffect("r1", "k3")],
     });
     await store.decideApproval({ ...approve, byId: 5, via: "page" });
-    await store.completeEffect({ key: "k2", execution: { approvalId: "a1", outcome: "executed", commit: "c0ffee" } });
+    await store.completeEffect({
+      runId: "r1",
+      key: "k2",
+      execution: { approvalId: "a1", outcome: "executed", commit: "c0ffee" },
+    });
     await store.decideApproval({ ...approve, approvalId: "a2", by: "mia" });
     await store.revokeApproval({ approvalId: "a2", by: "ada", now: 3_000 });
-    await store.completeEffect({ key: "k3", execution: { approvalId: "a2", outcome: "refused", reason: "revoked" } });
+    await store.completeEffect({
+      runId: "r1",
+      key: "k3",
+      execution: { approvalId: "a2", outcome: "refused", reason: "revoked" },
+    });
     await store.fireTimers(4_500);
     await store.advance(sampleStep("r1", { withdrawApprovals: true }));
 
@@ -1313,9 +1347,9 @@ function decideTests(): void {
     await startRunWithApproval();
     await store.ingest({ events: [], effects: [sampleEffect("r1", "k2"), sampleEffect("r1", "k3")] });
 
-    await store.completeEffect({ key: "k2", shownApproval: "a1" });
+    await store.completeEffect({ runId: "r1", key: "k2", shownApproval: "a1" });
     const { shownAt } = (await store.findApproval("a1")) ?? {};
-    await store.completeEffect({ key: "k3", shownApproval: "a1" });
+    await store.completeEffect({ runId: "r1", key: "k3", shownApproval: "a1" });
 
     expect(shownAt).toBeGreaterThan(0);
     expect(await store.findApproval("a1")).toMatchObject({ shownAt });
@@ -1324,8 +1358,12 @@ function decideTests(): void {
   test("the approvals of a tree are listed, the oldest first", async () => {
     await startRun();
     await store.ingest({ run: sampleRun("c1", [sampleEffect("c1", "c1-k1")], child), events: [] });
-    await store.completeEffect({ key: "c1-k1", approvals: [sampleApproval("c1", "z1", { rootId: "r1" })] });
-    await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1")] });
+    await store.completeEffect({
+      runId: "c1",
+      key: "c1-k1",
+      approvals: [sampleApproval("c1", "z1", { rootId: "r1" })],
+    });
+    await store.completeEffect({ runId: "r1", key: "k1", approvals: [sampleApproval("r1", "a1")] });
 
     expect((await store.approvalsOf("r1")).map(({ id }) => id)).toEqual(["z1", "a1"]);
     expect(await store.approvalsOf("c1")).toEqual([]);
@@ -1387,7 +1425,12 @@ function timerTests(): void {
     expect(await store.nextDueAt()).toBeUndefined();
 
     const effects = [sampleEffect("r1", "k2"), sampleEffect("r1", "k3", { dueAt: 50 })];
-    await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1", { expiresAt: 700 })], effects });
+    await store.completeEffect({
+      runId: "r1",
+      key: "k1",
+      approvals: [sampleApproval("r1", "a1", { expiresAt: 700 })],
+      effects,
+    });
     expect(await store.nextDueAt()).toBe(700);
 
     await store.advance(sampleStep("r1", { timers: { set: [{ timer: "deadline", dueAt: 600 }] } }));
@@ -1395,10 +1438,10 @@ function timerTests(): void {
 
     await store.claimEffect("r1", "work", 0);
     expect(await store.nextDueAt()).toBe(600);
-    await store.postponeEffect("k2", 500);
+    await store.postponeEffect({ runId: "r1", key: "k2" }, 500);
     expect(await store.nextDueAt()).toBe(500);
 
-    await store.completeEffect({ key: "k2" });
+    await store.completeEffect({ runId: "r1", key: "k2" });
     expect(await store.nextDueAt()).toBe(50);
     expect([await store.nextDueAt(50), await store.nextDueAt(600), await store.nextDueAt(700)]).toEqual([
       600,
@@ -1434,10 +1477,10 @@ function dueRunTests(): void {
 
     await store.claimEffect("r1", "work", 0);
     expect(await store.dueRuns(0)).toEqual(["r1"]);
-    await store.postponeEffect("k1", 100);
+    await store.postponeEffect({ runId: "r1", key: "k1" }, 100);
     expect(await store.dueRuns(99)).toEqual([]);
     expect(await store.dueRuns(100)).toEqual(["r1"]);
-    await store.completeEffect({ key: "k1" });
+    await store.completeEffect({ runId: "r1", key: "k1" });
     expect(await store.dueRuns(later)).toEqual([]);
   });
 
@@ -1446,7 +1489,7 @@ function dueRunTests(): void {
     expect(await store.postponedRuns(later)).toEqual([]);
 
     await store.claimEffect("r1", "work", 0);
-    await store.postponeEffect("k1", 100);
+    await store.postponeEffect({ runId: "r1", key: "k1" }, 100);
     expect(await store.postponedRuns(99)).toEqual([]);
     expect(await store.postponedRuns(100)).toEqual(["r1"]);
     await store.claimEffect("r1", "work", 100);
@@ -1458,7 +1501,7 @@ function dueRunTests(): void {
     const [hourAgo, minuteLater] = [Date.now() - 3_600_000, Date.now() + 60_000];
     await store.advance(sampleStep("r1", { timers: { set: [{ timer: "retry", dueAt: minuteLater }] } }));
     await store.claimEffect("r1", "work", minuteLater);
-    await store.postponeEffect("k1", minuteLater);
+    await store.postponeEffect({ runId: "r1", key: "k1" }, minuteLater);
 
     await store.bringForward(Date.now());
     expect([await store.dueRuns(Date.now()), await store.fireTimers(Date.now())]).toEqual([[], []]);
@@ -1503,7 +1546,7 @@ function dueRunTests(): void {
     await store.ingest({ run: sampleRun("r1"), events: [] });
     await advance("r1", { status: "done", effects: [sampleEffect("r1", "outcome", { queue: "thread" })] });
     expect(await store.dueRuns(0)).toEqual(["r1"]);
-    await store.completeEffect({ key: "outcome" });
+    await store.completeEffect({ runId: "r1", key: "outcome" });
     expect(await store.dueRuns(0)).toEqual([]);
 
     await receive("late");
@@ -1528,6 +1571,7 @@ function expiryTests(): void {
       events: [{ runId: id, event: said(id) }],
     });
     await store.completeEffect({
+      runId: id,
       key: id,
       changes: { step: "s", changes: [change("a", "shared"), change("b", `only ${id}`)] },
       approvals: [sampleApproval(id, `a-${id}`, { rootId: changes.rootId ?? id })],
@@ -1573,7 +1617,7 @@ function expiryTests(): void {
     );
     expect(await store.removeExpired(expired)).toBe(false);
 
-    await store.completeEffect({ key: "outcome" });
+    await store.completeEffect({ runId: "r1", key: "outcome" });
 
     expect(await store.removeExpired(expired)).toBe(true);
   });

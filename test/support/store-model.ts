@@ -105,7 +105,9 @@ function finish(id: string, position: number): Move {
       const effect = run.effects[position];
       const text = `word ${model.count++}`;
       const event = { runId: id, event: said(text), dedupe: effect?.key ?? "none" };
-      expect(await store.completeEffect({ key: effect?.key ?? "none", events: [event] })).toBe(effect !== undefined);
+      expect(await store.completeEffect({ runId: id, key: effect?.key ?? "none", events: [event] })).toBe(
+        effect !== undefined,
+      );
       if (!effect) return;
 
       run.effects.splice(position, 1);
@@ -120,7 +122,7 @@ function postpone(id: string, dueIn: number): Move {
     play: async ({ store, model }) => {
       const head = runOf(model, id).effects[0];
       if (head) head.dueAt = model.now + dueIn;
-      await store.postponeEffect(head?.key ?? "none", model.now + dueIn);
+      await store.postponeEffect({ runId: id, key: head?.key ?? "none" }, model.now + dueIn);
     },
   };
 }

@@ -121,7 +121,7 @@ function otherTests(): void {
   test("other approvals expire in time, and an unreadable one later", async () => {
     const { store, execute } = opened;
     const approvals = [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")];
-    await store.completeEffect({ key: "k1", approvals });
+    await store.completeEffect({ runId: "r1", key: "k1", approvals });
     await execute(`update approvals set approval = '{"version":99}' where id = 'a1'`);
 
     expect(await store.fireTimers(5_000)).toEqual(["r1"]);
@@ -135,7 +135,7 @@ function otherTests(): void {
 
   test("a timer of an unknown kind stays where it is", async () => {
     const { store, execute } = opened;
-    await store.completeEffect({ key: "k1" });
+    await store.completeEffect({ runId: "r1", key: "k1" });
     await store.advance(
       sampleStep("r1", {
         timers: {
@@ -158,7 +158,7 @@ function otherTests(): void {
   test("changes with an unknown mode are rejected", async () => {
     const { store, execute } = opened;
     const changes = [{ path: "a", content: new Uint8Array(1), mode: "100644" as const }];
-    await store.completeEffect({ key: "k1", changes: { step: "c", changes } });
+    await store.completeEffect({ runId: "r1", key: "k1", changes: { step: "c", changes } });
     await execute("update changes set mode = '040000'");
 
     await expect(store.changesOf("r1")).rejects.toThrow("The stored mode of a cannot be read");

@@ -76,6 +76,7 @@ async function fill(store: Store): Promise<void> {
   await store.claimEffect("r1", "work", 0);
   const bytes = new Uint8Array([0, 1, 254, 255]);
   await store.completeEffect({
+    runId: "r1",
     key: "k1",
     events: [{ runId: "r1", event: said("more"), dedupe: "once" }],
     changes: {

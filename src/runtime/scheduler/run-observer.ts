@@ -17,14 +17,14 @@ export interface StoredTransition {
 export interface RunObserver {
   effectStarted?(effect: Effect, spec: RunSpec): void;
   /** Performs an attempt at an effect by calling `attempt` once, and returns its result or throws its error. */
-  around?<Result extends Omit<EffectCompletion, "key">>(
+  around?<Result extends Omit<EffectCompletion, "runId" | "key">>(
     effect: Effect,
     spec: RunSpec,
     attempt: () => Promise<Result>,
     signal: AbortSignal,
   ): Promise<Result>;
   /** The result of the effect has been stored. */
-  effectCompleted?(effect: Effect, result: Omit<EffectCompletion, "key">): void;
+  effectCompleted?(effect: Effect, result: Omit<EffectCompletion, "runId" | "key">): void;
   modelCalled?(spec: RunSpec, request: Pick<ModelRequest, "model" | "instructions" | "messages" | "tools">): void;
   transitionStored?(transition: StoredTransition): void;
 }

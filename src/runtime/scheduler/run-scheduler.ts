@@ -85,15 +85,15 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
       const handler: EffectHandler = (await this.#loadHandlers())[status.request.kind];
       const result = await withLease(confirmLease, () => handler.perform(status, active, new AbortController().signal));
       // Requests another status, for when it is the run's turn.
-      await store.completeEffect({ key: status.key, ...result, effects: [statusEffect(runId)] });
+      await store.completeEffect({ runId, key: status.key, ...result, effects: [statusEffect(runId)] });
       await explain();
       return true;
     } catch (error) {
       if (!(error instanceof PostponedError)) {
-        await store.postponeEffect(status.key, now());
+        await store.postponeEffect(status, now());
         throw error;
       }
-      await store.postponeEffect(status.key, error.until, { isUncounted: true });
+      await store.postponeEffect(status, error.until, { isUncounted: true });
       return false;
     } finally {
       await active.close();

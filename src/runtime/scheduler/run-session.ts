@@ -380,7 +380,6 @@ export class RunSession {
     const { afterCommit, afterCancel, mergeAgain, ...completion } = result;
     let applied: TimedEvents | undefined;
     const step: NextStep = {
-      runId: this.runId,
       rootId,
       queue: effect.queue,
       now: now(),
@@ -390,12 +389,12 @@ export class RunSession {
       },
     };
     try {
-      const completed = await store.completeStep({ key: effect.key, ...completion }, step);
+      const completed = await store.completeStep({ runId: this.runId, key: effect.key, ...completion }, step);
       return { completed, applied, result };
     } catch (error) {
       if (error instanceof OutdatedMergeError) {
         if (mergeAgain) return this.#store(effect, await mergeAgain(), rootId);
-        await store.postponeEffect(effect.key, now(), { isUncounted: true });
+        await store.postponeEffect(effect, now(), { isUncounted: true });
         return { completed: undefined, applied, result };
       }
       if (applied) await this.#dropOutdated(applied);
@@ -414,7 +413,7 @@ export class RunSession {
   /** Releases a claimed effect without counting an attempt, if this process will not perform it. */
   async #unlessDraining(effect: Effect | undefined): Promise<Effect | undefined> {
     if (!effect || (!this.#host.isDraining() && !this.#leaseRevoked)) return effect;
-    await this.#host.store.postponeEffect(effect.key, effect.dueAt, { isUncounted: true });
+    await this.#host.store.postponeEffect(effect, effect.dueAt, { isUncounted: true });
     this.#host.wake(this.runId);
     return undefined;
   }
@@ -432,12 +431,8 @@ export class RunSession {
     }
   }
 
-  async #postponeUntil(
-    { key }: Effect,
-    dueAt: number,
-    options?: Parameters<Store["postponeEffect"]>[2],
-  ): Promise<void> {
-    await this.#host.store.postponeEffect(key, dueAt, options);
+  async #postponeUntil(effect: Effect, dueAt: number, options?: Parameters<Store["postponeEffect"]>[2]): Promise<void> {
+    await this.#host.store.postponeEffect(effect, dueAt, options);
     this.#host.onDueLater(dueAt);
   }
 

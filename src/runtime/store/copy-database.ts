@@ -29,7 +29,12 @@ export const tables: readonly Table[] = [
   { name: "events", select: "select * from events order by id", counter: "id" },
   { name: "usage" },
   { name: "inbox" },
-  { name: "effects", select: "select * from effects order by id", counter: "id" },
+  {
+    name: "effects",
+    select: `select row_number() over (order by run_id, number) as id, run_id, key, queue, kind, due_at, attempts, claimed,
+      repeat, problem, requested_at, input from effects order by run_id, number`,
+    counter: "id",
+  },
   { name: "timers" },
   { name: "approvals", select: "select * from approvals order by number", counter: "number" },
   { name: "posts" },

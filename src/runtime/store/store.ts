@@ -185,7 +185,6 @@ export interface Backlog {
 
 /** The work that follows a completed effect in the same transaction, so that a step of a run needs only one commit. */
 export interface NextStep {
-  runId: string;
   rootId: string;
   /** Computes the advance from the run and its inbox. May be called again if the transaction is repeated. */
   advance(run: StoredRun, inbox: readonly LoggedEvent[]): Advance | undefined;
@@ -200,9 +199,11 @@ export interface StepResult {
   claimed: Effect | undefined;
 }
 
+/** Identifies a stored effect. */
+export type EffectId = Pick<Effect, "runId" | "key">;
+
 /** An effect that has been performed, with all changes that its result makes. */
-export interface EffectCompletion {
-  key: string;
+export interface EffectCompletion extends EffectId {
   events?: NewEvent[];
   changes?: StepChanges;
   /** The number of change sets that `changes` were made over. If there are more now, an OutdatedMergeError is thrown. */
@@ -393,7 +394,7 @@ export interface Store extends DeliveryStore {
   completeStep(completion: EffectCompletion, next: NextStep): Promise<StepResult | undefined>;
   /** Postpones a claimed effect. `isUncounted`: nothing was attempted. `problem` is kept until the next claim. */
   postponeEffect(
-    key: string,
+    effect: EffectId,
     dueAt: number,
     options?: { isUncounted?: boolean; problem?: EffectProblem },
   ): Promise<void>;

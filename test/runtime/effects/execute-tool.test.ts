@@ -443,7 +443,9 @@ describe("a call's changes", () => {
 
     await made.finishChild("a.txt", "b.txt");
 
-    await expect(made.store.completeEffect({ key: "k1", ...completion })).rejects.toThrow(OutdatedMergeError);
+    await expect(made.store.completeEffect({ runId: "r1", key: "k1", ...completion })).rejects.toThrow(
+      OutdatedMergeError,
+    );
     const merged = await mergeAgain?.();
     const note = "its changes to them were replaced by this call's: a.txt";
     const noted = {

@@ -48,7 +48,7 @@ async function personWorld({ push = {}, ...options }: EffectWorldOptions & { pus
     await made.store.ingest({ events: [], effects: [sampleEffect("r1", "reply")] });
     const shown = { comments: [{ id: 50, digest: "d", updatedAt: 1 }], revision: 0 };
     const posts = [{ name: confirmationName("r1", reply.word), commentId: 50, shown }];
-    await made.store.completeEffect({ key: "reply", posts });
+    await made.store.completeEffect({ runId: "r1", key: "reply", posts });
     return reply;
   };
   return { ...made, execute, handler, effectOf, command, show };

@@ -13,7 +13,7 @@ async function withApprovals(...approvals: { approval: ReturnType<typeof sampleA
     const key = `request ${approval.id}`;
     await store.ingest({ events: [], effects: [sampleEffect("r1", key)] });
     const posts = commentId === undefined ? [] : [{ name: `approval/${approval.id}`, commentId }];
-    await store.completeEffect({ key, approvals: [approval], posts });
+    await store.completeEffect({ runId: "r1", key, approvals: [approval], posts });
   }
   return made;
 }

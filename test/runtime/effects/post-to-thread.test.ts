@@ -127,7 +127,7 @@ describe("a status that is not posted yet", () => {
       const { store, services, effect, perform, posts, run } = await threadWorld({ outcome });
       const result = await reportOutcome(services).onFailure(effect({ kind: "outcome.report" }), run, new Error("403"));
       await store.ingest({ events: [], effects: [sampleEffect("r1", "post")] });
-      await store.completeEffect({ key: "post", ...result });
+      await store.completeEffect({ runId: "r1", key: "post", ...result });
 
       await perform(showStatus(services), effect({ kind: "status.show" }));
 
@@ -314,7 +314,7 @@ describe("the outcome of a child", () => {
     await store.ingest({ run: sampleRun("p"), events: [] });
     const change = async (runId: string, ...changes: ReturnType<typeof file>[]) => {
       await store.ingest({ events: [], effects: [sampleEffect(runId, "change")] });
-      await store.completeEffect({ key: "change", changes: { step: "1", changes } });
+      await store.completeEffect({ runId, key: "change", changes: { step: "1", changes } });
     };
     await change("p", file("a.txt", "before the spawn"));
     await change("p", file("b.txt", "of the parent"));
@@ -427,7 +427,12 @@ describe("results that cannot be posted", () => {
         : await reportOutcome(services).onFailure(effect({ kind }), run, error);
     expect(failed.effects).toEqual([{ key: "r1/status", runId: "r1", queue: "status", request: status.request }]);
     await store.ingest({ events: [], effects: [sampleEffect("r1", "post")] });
-    await store.completeEffect({ key: "post", ...failed, posts: [...(failed.posts ?? []), ...statusPosts] });
+    await store.completeEffect({
+      runId: "r1",
+      key: "post",
+      ...failed,
+      posts: [...(failed.posts ?? []), ...statusPosts],
+    });
     clock.now += 1_000;
     await perform(handler, status);
     await append(answer("Done again."));

@@ -77,7 +77,7 @@ test("a request names who may approve, remembers their account ids, and has a bo
 test("a request gets a longer id where the short one is in use", async () => {
   const { review, store } = await asked();
   await store.ingest({ events: [], effects: [sampleEffect("r1", "k")] });
-  await store.completeEffect({ key: "k", approvals: [sampleApproval("r1", shortId("r1/1/call-1", 4))] });
+  await store.completeEffect({ runId: "r1", key: "k", approvals: [sampleApproval("r1", shortId("r1/1/call-1", 4))] });
 
   expect((await review()).approvals).toMatchObject([{ id: shortId("r1/1/call-1", 5) }]);
 });
@@ -112,7 +112,7 @@ test.each<[string, Partial<Approval>, Partial<RunSpec>, string]>([
   await store.ingest({ run: sampleRun("r2", [], other), events: [] });
   await store.ingest({ events: [], effects: [sampleEffect("r1", "k")] });
   const approval = { ...sampleApproval("r1", "s1"), ...first, id: "s1", status: "used", remember: "session" } as const;
-  await store.completeEffect({ key: "k", approvals: [{ ...approval, ...change }] });
+  await store.completeEffect({ runId: "r1", key: "k", approvals: [{ ...approval, ...change }] });
 
   const { events } = await review();
 

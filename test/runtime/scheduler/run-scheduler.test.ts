@@ -459,7 +459,7 @@ test("work whose result is not stored, because the run was stopped meanwhile, is
   const [afterCommit, afterCancel] = [vi.fn(), vi.fn()];
   const { store, scheduler, start, errors } = schedulerWorld({
     "model.call": async ({ key }) => {
-      await store.completeEffect({ key });
+      await store.completeEffect({ runId: "r1", key });
       return key === "k1" ? { afterCommit, afterCancel } : {};
     },
   });
@@ -628,7 +628,8 @@ test("the changes of a child are merged again if its parent has changed files me
   const { store, start, scheduler, performed, errors } = schedulerWorld({
     "model.call": async ({ attempts }) => {
       const [{ changeSets }, content] = [await requireRun(store, "r2"), new Uint8Array(1)];
-      if (performed.length === 1) await store.completeEffect({ key: "k2", changes: { step: "1", changes: [] } });
+      if (performed.length === 1)
+        await store.completeEffect({ runId: "r2", key: "k2", changes: { step: "1", changes: [] } });
       const changes = { step: String(attempts), changes: [{ path: "a.txt", content, mode: "100644" as const }] };
       return { parentChanges: { runId: "r2", changes, mergedWith: changeSets } };
     },
@@ -647,7 +648,11 @@ test("a call is not executed again if a child has handed over changes before its
   const resultOver = (mergedWith: number): EffectResult => ({ changes: { step: "2", changes: [] }, mergedWith });
   const { store, start, scheduler, performed, errors } = schedulerWorld({
     "model.call": async () => {
-      await store.completeEffect({ key: "k2", parentChanges: { runId: "r1", changes: { step: "1", changes: [] } } });
+      await store.completeEffect({
+        runId: "r2",
+        key: "k2",
+        parentChanges: { runId: "r1", changes: { step: "1", changes: [] } },
+      });
       return { ...resultOver(0), mergeAgain: async () => resultOver(1) };
     },
   });
@@ -781,7 +786,7 @@ describe("the alarm", () => {
     const { store, scheduler, clock, performed } = schedulerWorld();
     const run = { ...sampleRun("r1", [sampleEffect("r1", "k1")]), snapshot: sampleSnapshot("callingModel") };
     await store.ingest({ run, events: [] });
-    await store.postponeEffect("k1", 6_000);
+    await store.postponeEffect({ runId: "r1", key: "k1" }, 6_000);
     await scheduler.schedule();
 
     vi.advanceTimersByTime(5_000);
@@ -797,7 +802,11 @@ describe("the alarm", () => {
   test("no approval expires because the clock was set forward", async () => {
     const { store, scheduler, clock } = schedulerWorld();
     await store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
-    await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1", { expiresAt: 6_000 })] });
+    await store.completeEffect({
+      runId: "r1",
+      key: "k1",
+      approvals: [sampleApproval("r1", "a1", { expiresAt: 6_000 })],
+    });
     Object.assign(clock, { now: 7_000, aheadMs: 3_000 });
 
     for (const status of ["pending", "expired"]) {
@@ -814,7 +823,7 @@ describe("the alarm", () => {
     const post = held();
     const { store, start, append, scheduler, clock, performed } = schedulerWorld({ "approvals.close": post.perform });
     await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "later")]), events: [] });
-    await store.postponeEffect("later", 3_600_000);
+    await store.postponeEffect({ runId: "r1", key: "later" }, 3_600_000);
     await scheduler.schedule();
     await start(sampleEffect("r1", "t1", { queue: "thread", request: { kind: "approvals.close" } }));
     await post.started;

@@ -27,6 +27,7 @@ async function approvalWorld(
   await store.ingest({ run: sampleRun("r1", effects), events: [] });
   for (const [index, id] of ids.entries()) {
     await store.completeEffect({
+      runId: "r1",
       key: id,
       approvals: [sampleApproval("r1", id, change)],
       ...(isPosted && { posts: [{ name: `approval/${id}`, commentId: 11 + index }] }),
@@ -67,7 +68,7 @@ test("a delivery that comes again decides nothing, even when more requests are p
   const { decide, store, events } = await approvalWorld(["a1"]);
   await decide({ target: "all", deliveryId: "d1" });
   await store.ingest({ events: [], effects: [sampleEffect("r1", "a2")] });
-  await store.completeEffect({ key: "a2", approvals: [sampleApproval("r1", "a2")] });
+  await store.completeEffect({ runId: "r1", key: "a2", approvals: [sampleApproval("r1", "a2")] });
 
   expect(await decide({ target: "all", deliveryId: "d1" })).toEqual([]);
 
@@ -403,6 +404,7 @@ test("if a person may not approve one of the requests, none is decided", async (
   const { decide, store, events } = await approvalWorld(["a1"], { settings });
   await store.ingest({ events: [], effects: [sampleEffect("r1", "a2")] });
   await store.completeEffect({
+    runId: "r1",
     key: "a2",
     approvals: [sampleApproval("r1", "a2", { tool: "deploy" })],
     posts: [{ name: "approval/a2", commentId: 12 }],

@@ -126,7 +126,7 @@ describe("the ref", () => {
     expect(publishes()).toBe(1);
     await store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
     await store.claimEffect("r1", "work", 0);
-    await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1")] });
+    await store.completeEffect({ runId: "r1", key: "k1", approvals: [sampleApproval("r1", "a1")] });
     expect(publishes()).toBe(1);
 
     await Promise.all([confirmLease(), confirmLease()]);

@@ -164,13 +164,13 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
     });
     const [old, next] = other.driver.process.mock.calls.length > 0 ? [cut, other] : [other, cut];
     expect(await old.store.claimEffect("l1", "work", 0)).toBeUndefined();
-    expect(await old.store.completeEffect({ key: "l1/0", events: [{ runId: "l1", event: said("stale") }] })).toBe(
-      false,
-    );
+    expect(
+      await old.store.completeEffect({ runId: "l1", key: "l1/0", events: [{ runId: "l1", event: said("stale") }] }),
+    ).toBe(false);
     await expect(old.store.advance(sampleStep("l1"))).rejects.toThrow("Another replica has the run l1 now.");
-    await old.store.postponeEffect("l1/0", 1_000_000);
+    await old.store.postponeEffect({ runId: "l1", key: "l1/0" }, 1_000_000);
     expect(await next.store.claimEffect("l1", "work", 0)).toMatchObject({ key: "l1/0", attempts: 2 });
-    expect(await next.store.completeEffect({ key: "l1/0" })).toBe(true);
+    expect(await next.store.completeEffect({ runId: "l1", key: "l1/0" })).toBe(true);
     next.finish("l1");
     cut.finish("l1");
     expect(cut.errors.map(String)).toEqual([expect.stringContaining("lost its liveness lock")]);

@@ -179,7 +179,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       await Promise.all(
         runIds.map(async (id) => {
           await one.ingest({ run: sampleRun(id, [sampleEffect(id, `${id}/0`)]), events: [] });
-          await one.completeEffect({ key: `${id}/0`, approvals: [sampleApproval(id, `a-${id}`)] });
+          await one.completeEffect({ runId: id, key: `${id}/0`, approvals: [sampleApproval(id, `a-${id}`)] });
           await one.advance(sampleStep(id, { timers: { set: [{ timer: "retry", dueAt: 100 }] } }));
         }),
       );

@@ -54,6 +54,7 @@ test("a store in memory forgets a run with its children and everything that belo
     const timers = { set: [{ timer: "deadline" as const, dueAt: 5 }] };
     await store.advance(sampleStep(id, { seen: 0, timers }));
     await store.completeEffect({
+      runId: id,
       key: `${id} first`,
       changes,
       approvals: [sampleApproval(id, `approval of ${id}`, { rootId: spec === child ? "r1" : id })],
@@ -242,7 +243,7 @@ describe("the file", () => {
       run: sampleRun("r1", [sampleEffect("r1", "k1")]),
       events: [{ runId: "r1", event: said("hello") }],
     });
-    await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1")] });
+    await store.completeEffect({ runId: "r1", key: "k1", approvals: [sampleApproval("r1", "a1")] });
     await store.close();
     tamper(path, sql);
 
@@ -252,22 +253,53 @@ describe("the file", () => {
   });
 });
 
-test("a step of a run that works writes a page for the run, two for its event and its index, one for their counter, and three for the effects", async () => {
+test("the effects of an earlier schema keep their order, their attempts and whether they were requested again", async () => {
+  const path = newPath();
+  await (await openSqliteStore(path)).close();
+  const database = new DatabaseSync(path);
+  for (const { name } of database.prepare("select name from sqlite_schema where type = 'table'").all()) {
+    if (!String(name).startsWith("sqlite_")) database.exec(`drop table ${name}`);
+  }
+  const earlier = 11;
+  database.exec(sqliteMigrations.slice(0, earlier).join(";"));
+  database.exec(`pragma user_version = ${earlier}`);
+  database.exec(`insert into runs (id, root_id, owner, repo, thread, requested_by, created_at, updated_at, status, snapshot)
+      values ('r1', 'r1', 'ada', 'engine', 1, 'ada', 0, 0, 'active', '{}');
+    insert into effects (id, key, run_id, queue, kind, input, due_at, attempts, claimed, repeat) values
+      (7, 'z', 'r1', 'work', 'model.call', '{"version":1}', 0, 2, 1, 1),
+      (9, 'b', 'r1', 'work', 'model.call', '{"version":1}', 5.5, 0, 0, 0),
+      (12, 'a', 'r1', 'thread', 'approvals.close', '{"version":1}', 0, 0, 0, 0)`);
+  database.close();
+
+  const store = await openSqliteStore(path);
+  expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "z", attempts: 3 });
+  expect(await store.completeEffect({ runId: "r1", key: "z" })).toBe(true);
+  expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "z", attempts: 1 });
+  expect(await store.completeEffect({ runId: "r1", key: "z" })).toBe(true);
+  await store.ingest({ events: [], effects: [sampleEffect("r1", "aa")] });
+  expect(await store.claimEffect("r1", "work", 6)).toMatchObject({ key: "b", dueAt: 5.5, attempts: 1 });
+  expect(await store.completeEffect({ runId: "r1", key: "b" })).toBe(true);
+  expect(await store.claimEffect("r1", "work", 6)).toMatchObject({ key: "aa" });
+  expect(await store.claimEffect("r1", "thread", 6)).toMatchObject({ key: "a", request: { kind: "approvals.close" } });
+  await store.close();
+});
+
+test("a step of a run that works writes a page for the run, two for its event and its index, one for their counter, and one for the effects", async () => {
   const path = newPath();
   const store = await openSqliteStore(path);
   await store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
   const before = await countLog(path);
 
   await store.completeStep(
-    { key: "k1", events: [{ runId: "r1", event: said("hello") }] },
+    { runId: "r1", key: "k1", events: [{ runId: "r1", event: said("hello") }] },
     {
-      ...{ runId: "r1", rootId: "r1", queue: "work", now: 0 },
+      ...{ rootId: "r1", queue: "work", now: 0 },
       advance: (_, inbox) =>
         sampleStep("r1", { consumed: inbox.map(({ id }) => id), effects: [sampleEffect("r1", "k2")] }),
     },
   );
 
-  expect((await countLog(path)).pages - before.pages).toBe(7);
+  expect((await countLog(path)).pages - before.pages).toBe(5);
   await store.close();
 });
 
@@ -481,6 +513,7 @@ describe("query plans", () => {
     await store.readBacklog(0);
     await store.claimEffect("r1", "work", 0);
     await store.completeEffect({
+      runId: "r1",
       key: "k1",
       changes: { step: "c", changes: [{ path: "a", content: new Uint8Array(1), mode: "100644" }] },
       approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")],
@@ -488,7 +521,7 @@ describe("query plans", () => {
       shownApproval: "a0",
       posts: [{ name: "p", commentId: 1 }],
     });
-    await store.postponeEffect("k2", 50);
+    await store.postponeEffect({ runId: "r1", key: "k2" }, 50);
     await store.decideApproval({ approvalId: "a1", decision: "approved", by: "ada", now: 1, deliveryId: "d2" });
     await store.nextDueAt();
     await store.dueRuns(99);
@@ -507,6 +540,7 @@ describe("query plans", () => {
     }
     await store.ingest({ run: sampleRun("r9", [sampleEffect("r9", "k9")]), events: [] });
     await store.completeEffect({
+      runId: "r9",
       key: "k9",
       changes: { step: "c", changes: [{ path: "a", content: new Uint8Array(1), mode: "100644" }] },
     });

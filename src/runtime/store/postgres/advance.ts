@@ -119,11 +119,6 @@ export interface Completion {
   next?: NextStep;
 }
 
-/** A completion whose effect was removed, with the run that the effect belonged to. */
-interface Completed extends Completion {
-  owner: string;
-}
-
 /**
  * Removes performed effects, stores their results, advances the runs of those with a next step and claims the next
  * effects, all in one transaction. The result of an effect that was cancelled, or whose run a replica other than
@@ -139,7 +134,7 @@ export async function completeEffects(
   if (completed.length === 0) return { undo: true, result: completions.map(() => undefined) };
 
   const now = Date.now();
-  const steps = completed.flatMap(({ next }) => (next ? [next] : []));
+  const steps = completed.flatMap(({ completion: { runId }, next }) => (next ? [{ ...next, runId }] : []));
   const [requested, advances] = await Promise.all([storeResults(sql, completed, now), computeAdvances(sql, steps)]);
   const [stored, claimed] = await Promise.all([
     storeAdvances(sql, [...advances.values()]),
@@ -149,12 +144,12 @@ export async function completeEffects(
   if (!stored) throw new Error(`An inbox of ${[...advances.keys()].join(", ")} changed while its run was locked.`);
   await appendLedger(sql, [...requested, ...stored.ledger]);
   const results = new Map(
-    completed.map(({ completion: { key }, next }): [string, StepResult] => {
-      const effect = next && claimed[steps.indexOf(next)];
+    completed.map(({ completion: { runId, key }, next }): [string, StepResult] => {
+      const effect = next && claimed[steps.findIndex((step) => step.runId === runId && step.queue === next.queue)];
       return [
         key,
         {
-          advanced: next !== undefined && advances.has(next.runId),
+          advanced: next !== undefined && advances.has(runId),
           claimed: effect instanceof UnreadableDataError ? undefined : effect,
         },
       ];
@@ -168,33 +163,34 @@ async function removeEffects(
   sql: Sql,
   completions: readonly Completion[],
   holder: number | undefined,
-): Promise<Completed[]> {
+): Promise<Completion[]> {
   // A child is created first, since events and effects may refer to it.
   for (const { completion } of completions) if (completion.run) await addRun(sql, completion.run);
   const keys = completions.map(({ completion }) => completion.key);
   // Both share a round trip, and are executed in this order.
   const [, removed] = await Promise.all([
-    lockRuns(sql, completions.flatMap(touchedRuns), keys),
+    lockRuns(sql, completions.flatMap(touchedRuns)),
     removeCompleted(sql, keys, holder),
   ]);
-  return completions.flatMap((completion) => {
-    const owner = removed.get(completion.completion.key);
-    return owner === undefined ? [] : [{ ...completion, owner }];
-  });
+  return completions.filter(({ completion }) => removed.has(completion.key));
 }
 
-/** Returns the runs that a completion writes, apart from the run of its effect. */
+/** Returns the runs that a completion writes. */
 export function touchedRuns({ completion, next }: Completion): string[] {
-  const { events = [], effects = [], run, parentChanges } = completion;
+  const { runId, events = [], effects = [], run, parentChanges } = completion;
   return [
+    runId,
     ...[...events, ...effects, ...(parentChanges ? [parentChanges] : [])].map(({ runId }) => runId),
     ...(run ? [run.spec.id] : []),
-    ...(next ? [next.runId, next.rootId] : []),
+    ...(next ? [next.rootId] : []),
   ];
 }
 
 /** Computes the advances of the runs, with the events that this transaction has appended. */
-async function computeAdvances(sql: Sql, steps: readonly NextStep[]): Promise<Map<string, Advance>> {
+async function computeAdvances(
+  sql: Sql,
+  steps: readonly (NextStep & { runId: string })[],
+): Promise<Map<string, Advance>> {
   const runIds = steps.map(({ runId }) => runId);
   const [runs, inboxes] = await Promise.all([findRuns(sql, "ids", [runIds]), readInboxes(sql, runIds)]);
   return new Map(
@@ -207,10 +203,10 @@ async function computeAdvances(sql: Sql, steps: readonly NextStep[]): Promise<Ma
 }
 
 /** Stores the results, and returns their entries of the ledger. */
-async function storeResults(sql: Sql, completed: readonly Completed[], now: number): Promise<LedgerDraft[]> {
+async function storeResults(sql: Sql, completed: readonly Completion[], now: number): Promise<LedgerDraft[]> {
   const results = completed.map(({ completion }) => completion);
-  const sets = completed.flatMap(({ completion: { changes, mergedWith, parentChanges }, owner }) => [
-    ...(changes ? [{ runId: owner, changes, mergedWith }] : []),
+  const sets = results.flatMap(({ runId, changes, mergedWith, parentChanges }) => [
+    ...(changes ? [{ runId, changes, mergedWith }] : []),
     ...(parentChanges ? [parentChanges] : []),
   ]);
   await Promise.all([
@@ -226,9 +222,9 @@ async function storeResults(sql: Sql, completed: readonly Completed[], now: numb
     ),
     addChanges(sql, sets),
     ...results.flatMap(({ approvals = [] }) => approvals).map((approval) => addApproval(sql, approval)),
-    ...completed.map(
-      ({ completion: { pullRequest }, owner }) =>
-        pullRequest !== undefined && sql.run("update runs set pull_request = $2 where id = $1", [owner, pullRequest]),
+    ...results.map(
+      ({ runId, pullRequest }) =>
+        pullRequest !== undefined && sql.run("update runs set pull_request = $2 where id = $1", [runId, pullRequest]),
     ),
     savePosts(sql, results, now),
   ]);

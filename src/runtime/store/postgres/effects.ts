@@ -17,7 +17,7 @@ const isNext = `not exists (select 1 from effects as older
   where older.run_id = effects.run_id and older.queue = effects.queue and older.id < effects.id)`;
 
 const Id = z.object({ id: z.string() });
-const CompletedColumns = z.object({ key: z.string(), runId: z.string() });
+const CompletedColumns = z.object({ key: z.string() });
 const ClaimedColumns = EffectColumns.extend({ runId: z.string(), queue: z.enum(["work", "thread", "status"]) });
 const Due = z.object({ due: z.number().nullable() });
 
@@ -100,13 +100,13 @@ export async function claimEffects(
 
 /**
  * Removes the effects whose runs no replica other than `holder` has, or resets those that were requested again while
- * they were performed. Returns the ids of their runs by their keys.
+ * they were performed. Returns their keys.
  */
 export async function removeCompleted(
   sql: Sql,
   keys: readonly string[],
   holder: number | undefined,
-): Promise<Map<string, string>> {
+): Promise<Set<string>> {
   const completed = await sql.query(
     CompletedColumns,
     `with ours as (
@@ -114,14 +114,14 @@ export async function removeCompleted(
           where key = any ($1::text[]) and ($2::bigint is null or holder = $2)
       ), repeated as (
         update effects set repeat = false, claimed = false, attempts = 0, due_at = 0 from ours
-          where effects.key = ours.key and repeat returning effects.key, run_id
+          where effects.key = ours.key and repeat returning effects.key
       ), removed as (
-        delete from effects using ours where effects.key = ours.key and not repeat returning effects.key, run_id
+        delete from effects using ours where effects.key = ours.key and not repeat returning effects.key
       )
-      select key, run_id as "runId" from repeated union all select key, run_id from removed`,
+      select key from repeated union all select key from removed`,
     [keys, holder ?? null],
   );
-  return new Map(completed.map(({ key, runId }) => [key, runId]));
+  return new Set(completed.map(({ key }) => key));
 }
 
 export async function postponeEffect(

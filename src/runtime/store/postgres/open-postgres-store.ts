@@ -1,4 +1,3 @@
-import { createBoundedCache } from "#domain/bounded-cache.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { Dispatch } from "#runtime/scheduler/dispatch.ts";
 import type { NewDelivery } from "#runtime/store/delivery-store.ts";
@@ -120,11 +119,6 @@ function effectsIn(
   operations: Operations,
   holder: () => number | undefined,
 ): Pick<Store, "claimEffect" | "completeEffect" | "completeStep" | "postponeEffect" | "setEffectProblem"> {
-  const { claimed } = operations;
-  const runOf = (key: string): string[] | undefined => {
-    const runId = claimed.get(key);
-    return runId === undefined ? undefined : [runId];
-  };
   const completions = new WriteBatches(
     (batch: readonly Completion[]) => operations.open().transaction((sql) => completeEffects(sql, batch, holder())),
     {
@@ -137,27 +131,20 @@ function effectsIn(
     (queues: readonly QueueToClaim[]) => claimEffects(operations.open(), queues, holder()),
     { maxConcurrent: 2, maxItems: 100 },
   );
-  const complete = async (touched: string[] | undefined, completion: Completion) => {
-    const result = await operations.writeBatched(touched, () => completions.write(completion));
-    if (result?.claimed) claimed.set(result.claimed.key, result.claimed.runId);
-    return result;
-  };
+  const complete = (completion: Completion) =>
+    operations.writeBatched(touchedRuns(completion), () => completions.write(completion));
 
   return {
     claimEffect: (runId, queue, now) =>
       operations.writeBatched([runId], async () => {
         const effect = await claims.write({ runId, queue, now });
         if (effect instanceof UnreadableDataError) throw effect;
-        if (effect) claimed.set(effect.key, runId);
         return effect;
       }),
-    completeEffect: async (completion) => {
-      const owner = runOf(completion.key);
-      return (await complete(owner && [...owner, ...touchedRuns({ completion })], { completion })) !== undefined;
-    },
-    completeStep: (completion, next) => complete(touchedRuns({ completion, next }), { completion, next }),
-    postponeEffect: async (key, dueAt, options) => {
-      await operations.write(runOf(key), async (sql) => {
+    completeEffect: async (completion) => (await complete({ completion })) !== undefined,
+    completeStep: (completion, next) => complete({ completion, next }),
+    postponeEffect: async ({ runId, key }, dueAt, options) => {
+      await operations.write([runId], async (sql) => {
         await postponeEffect(sql, { key, dueAt, holder: holder() }, options);
         return { result: undefined };
       });
@@ -203,8 +190,6 @@ function deliveriesIn(
 class Operations {
   readonly #connection: PostgresConnection;
   readonly #order = new OperationOrder();
-  /** The runs of the effects that this process claimed last, whether or not they have been performed. */
-  readonly claimed = createBoundedCache<string, string>(10_000);
   #isClosed = false;
 
   constructor(connection: PostgresConnection) {

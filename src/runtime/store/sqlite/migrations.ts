@@ -213,4 +213,27 @@ export const sqliteMigrations: readonly string[] = [
   "drop index runs_unseen",
   // Only a start and the sweep every 30 seconds read all effects that are due, and each step of a run would change this index.
   "drop index effects_due",
+  // Each step of a run removes an effect and adds another. That changes one page, and not one more for each of two indexes.
+  `
+  create table outbox (
+    run_id text not null references runs (id),
+    key text not null,
+    number integer not null,
+    queue text not null,
+    kind text not null,
+    due_at real not null,
+    attempts integer not null default 0,
+    claimed integer not null default 0,
+    repeat integer not null default 0,
+    problem text,
+    requested_at real not null,
+    input text not null,
+    primary key (run_id, key)
+  ) strict, without rowid;
+  insert into outbox
+    select run_id, key, id, queue, kind, due_at, attempts, claimed, repeat, problem, requested_at, input from effects;
+  drop table effects;
+  alter table outbox rename to effects;
+  create index effects_later on effects (due_at) where due_at > 0 and claimed = 0;
+  `,
 ];

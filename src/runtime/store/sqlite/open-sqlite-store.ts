@@ -132,7 +132,7 @@ function storeOver(sql: SqliteConnection, tables = new Tables(sql)): Store {
       await storeLargeContents(completion);
       return commits.write(() => tables.completeStep(completion, next));
     },
-    postponeEffect: (key, dueAt, options) => commits.write(() => effects.postpone(key, dueAt, options)),
+    postponeEffect: (effect, dueAt, options) => commits.write(() => effects.postpone(effect, dueAt, options)),
     setEffectProblem: (runId, problem, now) => commits.write(() => effects.setProblem(runId, problem, now)),
     effectProblem: (runId) => commits.read(() => effects.problemOf(runId)),
     dueRuns: (now) => commits.read(() => [...new Set([...tables.runsWithEvents(), ...effects.dueRuns(now)])]),
@@ -246,6 +246,7 @@ class Tables extends Table {
 
   /** Returns the events, which are not in an inbox yet; undefined if there is no such effect. */
   #storeResult({
+    runId,
     key,
     events = [],
     effects = [],
@@ -253,16 +254,15 @@ class Tables extends Table {
     ...result
   }: EffectCompletion): LoggedEvent[] | undefined {
     const now = Date.now();
-    const owner = this.effects.complete(key);
-    if (owner === undefined) return undefined;
+    if (!this.effects.complete({ runId, key })) return undefined;
 
     const { run, changes, mergedWith, parentChanges, execution, shownApproval, posts = [], pullRequest } = result;
     // The child is created first, since events and effects may refer to it.
     if (run) this.#addRun(run);
     const logged = events.map((event) => this.events.appendToLog(event, now)).filter((event) => event !== undefined);
     for (const effect of effects) this.effects.insert(effect);
-    if (pullRequest !== undefined) this.runs.linkPullRequest(owner, pullRequest);
-    if (changes) this.#addChanges({ runId: owner, changes, mergedWith });
+    if (pullRequest !== undefined) this.runs.linkPullRequest(runId, pullRequest);
+    if (changes) this.#addChanges({ runId, changes, mergedWith });
     if (parentChanges) this.#addChanges(parentChanges);
     for (const approval of approvals) this.approvals.insert(approval);
     this.ledger.append(approvals.map((approval) => ledgerDraft("requested", approval, { at: approval.requestedAt })));
@@ -274,7 +274,8 @@ class Tables extends Table {
     return logged;
   }
 
-  completeStep(completion: EffectCompletion, { runId, queue, now, ...next }: NextStep): StepResult | undefined {
+  completeStep(completion: EffectCompletion, { queue, now, ...next }: NextStep): StepResult | undefined {
+    const { runId } = completion;
     const logged = this.#storeResult(completion);
     if (!logged) return undefined;
     const own = logged.filter((event) => event.runId === runId);

@@ -5,6 +5,7 @@ import type {
   Advance,
   Backlog,
   Effect,
+  EffectId,
   EffectProblem,
   EffectQueue,
   NewEffect,
@@ -287,9 +288,8 @@ export class EventsTable extends Table {
 
 // The oldest effect of its queue, for which the others wait.
 const isNext = `not exists (select 1 from effects as older
-  where older.run_id = effects.run_id and older.queue = effects.queue and older.id < effects.id)`;
+  where older.run_id = effects.run_id and older.queue = effects.queue and older.number < effects.number)`;
 
-const Head = EffectColumns.extend({ id: z.number() });
 const Owner = z.object({ runId: z.string() });
 const NextEffect = z.object({ due: z.number() });
 
@@ -297,9 +297,10 @@ const NextEffect = z.object({ due: z.number() });
 export class EffectsTable extends Table {
   insert({ key, runId, queue, request, dueAt }: NewEffect): void {
     this.sql.run(
-      `insert into effects (key, run_id, queue, kind, input, due_at, requested_at)
-        values (:key, :runId, :queue, :kind, :input, :dueAt, :now)
-        on conflict (key) do update set repeat = 1 where claimed = 1`,
+      `insert into effects (run_id, key, number, queue, kind, input, due_at, requested_at)
+        values (:runId, :key, 1 + (select coalesce(max(number), 0) from effects where run_id = :runId),
+          :queue, :kind, :input, :dueAt, :now)
+        on conflict (run_id, key) do update set repeat = 1 where claimed = 1`,
       { key, runId, queue, ...serializeRequest(request), dueAt: dueAt ?? 0, now: Date.now() },
     );
   }
@@ -309,34 +310,32 @@ export class EffectsTable extends Table {
     if (!head) return undefined;
 
     const effect = readEffect({ ...head, attempts: head.attempts + 1 }, { runId, queue });
-    this.sql.run("update effects set attempts = attempts + 1, claimed = 1, problem = null where id = :id", {
-      id: head.id,
-    });
+    this.sql.run(
+      "update effects set attempts = attempts + 1, claimed = 1, problem = null where run_id = :runId and key = :key",
+      { runId, key: head.key },
+    );
     return effect;
   }
 
   /** Returns the oldest effect of a queue, if it is due. */
-  findDue(runId: string, queue: EffectQueue, now: number): z.infer<typeof Head> | undefined {
+  findDue(runId: string, queue: EffectQueue, now: number): z.infer<typeof EffectColumns> | undefined {
     const head = this.sql.get(
-      Head,
-      `select id, key, kind, input, due_at, attempts from effects
-        where run_id = :runId and queue = :queue order by id limit 1`,
+      EffectColumns,
+      `select key, kind, input, due_at, attempts from effects
+        where run_id = :runId and number = (select min(number) from effects where run_id = :runId and queue = :queue)`,
       { runId, queue },
     );
     return head && head.due_at <= now ? head : undefined;
   }
 
-  /** Removes an effect, or resets it if it was requested again. Returns its run's id; undefined if unknown. */
-  complete(key: string): string | undefined {
-    const completed =
-      this.sql.get(Owner, "delete from effects where key = :key and repeat = 0 returning run_id as runId", { key }) ??
-      this.sql.get(
-        Owner,
-        `update effects set repeat = 0, claimed = 0, attempts = 0, due_at = 0 where key = :key
-          returning run_id as runId`,
-        { key },
-      );
-    return completed?.runId;
+  /** Removes an effect, or resets it if it was requested again. Returns false if it is unknown. */
+  complete({ runId, key }: EffectId): boolean {
+    const isIt = "run_id = :runId and key = :key";
+    const reset = "repeat = 0, claimed = 0, attempts = 0, due_at = 0";
+    return (
+      this.sql.run(`delete from effects where ${isIt} and repeat = 0`, { runId, key }) > 0 ||
+      this.sql.run(`update effects set ${reset} where ${isIt}`, { runId, key }) > 0
+    );
   }
 
   removeKinds(runId: string, kinds: readonly string[]): void {
@@ -345,11 +344,15 @@ export class EffectsTable extends Table {
     }
   }
 
-  postpone(key: string, dueAt: number, { isUncounted, problem }: Parameters<Store["postponeEffect"]>[2] = {}): void {
+  postpone(
+    { runId, key }: EffectId,
+    dueAt: number,
+    { isUncounted, problem }: Parameters<Store["postponeEffect"]>[2] = {},
+  ): void {
     this.sql.run(
       `update effects set due_at = :dueAt, claimed = 0, problem = :problem, attempts = attempts - :uncounted
-        where key = :key`,
-      { key, dueAt, problem: problem ? serializeRecord(problem) : null, uncounted: isUncounted ? 1 : 0 },
+        where run_id = :runId and key = :key`,
+      { runId, key, dueAt, problem: problem ? serializeRecord(problem) : null, uncounted: isUncounted ? 1 : 0 },
     );
   }
 
@@ -373,7 +376,9 @@ export class EffectsTable extends Table {
   /** Returns the runs with an effect that can be performed. */
   dueRuns(now: number): string[] {
     return this.sql
-      .all(Owner, `select run_id as runId from effects where due_at <= :now and ${isNext}`, { now })
+      .all(Owner, `select run_id as runId from effects where due_at <= :now and ${isNext} order by requested_at`, {
+        now,
+      })
       .map(({ runId }) => runId);
   }
 
