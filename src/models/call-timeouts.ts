@@ -34,7 +34,8 @@ export function watchCall(caller: AbortSignal, { firstMs, idleMs, totalMs }: Cal
   let isStopped = false;
   return {
     /** Aborted with the caller's reason, or with a ModelFailureError after a timeout. */
-    signal: controller.signal,
+    // The inferred type cannot be named in the package's declaration files.
+    signal: controller.signal as AbortSignal,
     /** Reports that a part of the answer has arrived. */
     recordActivity(): void {
       if (isStopped) return;
