@@ -159,8 +159,8 @@ export class LocalGitHub {
   }
 
   /** Acts as a user in a repository, `owner/name`. Throws an ApiError for actions that they may not perform. */
-  as(login: string, repository?: string): Person {
-    return new Person(this.world, this.repository(repository), login);
+  as(login: string, repository?: string, app?: string): Person {
+    return new Person(this.world, this.repository(repository), login, app);
   }
 
   /** Returns the repository with this name, or the first one. */

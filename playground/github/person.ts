@@ -46,20 +46,20 @@ import {
   type World,
 } from "./world.ts";
 
-/** A user who acts in a repository through the web page or a test. Throws an ApiError for actions that GitHub would not allow. */
+/** A user who acts in a repository, through the web page or through an app that has their token. Throws an ApiError for actions that GitHub would not allow. */
 export class Person {
   readonly login: string;
   readonly #context: ActionContext;
   readonly #canWrite: boolean;
 
-  constructor(world: World, repository: Repository, login: string) {
+  constructor(world: World, repository: Repository, login: string, app?: string) {
     const user = world.users.get(nameKey(login));
     if (!user) throw new ApiError(404, `There is no user called ${login}.`);
     const permission = permissionIn(repository, login);
     if (permission === "none") throw notFound();
 
     this.login = user.login;
-    this.#context = { world, repository, actor: user };
+    this.#context = { world, repository, actor: user, ...(app !== undefined && { app: appNamed(world, app) }) };
     this.#canWrite = permission !== "read" && permission !== "triage";
   }
 

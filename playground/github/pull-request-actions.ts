@@ -2,7 +2,7 @@ import { cp, mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { branches, type ChangedFile, commitsBetween, diffFiles } from "./git/git-repository.ts";
 import { ApiError, validationFailed } from "./rest/api-error.ts";
-import { type ActionContext, addThread, emit } from "./user-actions.ts";
+import { type ActionContext, addThread, emit, recordEvent } from "./user-actions.ts";
 import { isPull, type PullThread, permissionIn, type Repository, type User } from "./world.ts";
 
 /** Opens a pull request. `head` is a branch, or `owner:branch` for the branch of a fork. */
@@ -97,6 +97,7 @@ export function setDraft(context: ActionContext, thread: PullThread, draft: bool
   thread.pull.draft = draft;
   thread.updatedAt = new Date();
   const action = draft ? "converted_to_draft" : "ready_for_review";
+  if (action === "ready_for_review") recordEvent(context, thread, { event: action });
   emit(context, { event: "pull_request", action, thread });
 }
 
@@ -124,6 +125,8 @@ export function requestReviewers(context: ActionContext, thread: PullThread, rev
     }
     if (thread.pull.requestedReviewers.includes(requestedReviewer)) continue;
     thread.pull.requestedReviewers.push(requestedReviewer);
+    thread.updatedAt = new Date();
+    recordEvent(context, thread, { event: "review_requested", reviewer: requestedReviewer });
     emit(context, { event: "pull_request", action: "review_requested", thread, requestedReviewer });
   }
 }

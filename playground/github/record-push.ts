@@ -2,7 +2,7 @@ import { createCheckSuite } from "./check-actions.ts";
 import { branches, isAncestor } from "./git/git-repository.ts";
 import { followLine } from "./git/patch-lines.ts";
 import { copyObjects, writeHeadRef } from "./pull-request-actions.ts";
-import { type ActionContext, emit, updateThread } from "./user-actions.ts";
+import { type ActionContext, emit, recordEvent, updateThread } from "./user-actions.ts";
 import { isPull, ofThread, type PullThread } from "./world.ts";
 
 const noCommit = "0".repeat(40);
@@ -77,7 +77,7 @@ export function markMerged(context: ActionContext, thread: PullThread, commit: s
   thread.pull.merged = { at, by: context.actor, commit };
   thread.state = "closed";
   thread.closedAt = at;
-  thread.stateChanges.push({ state: "closed", by: context.actor, at });
   thread.updatedAt = at;
+  recordEvent(context, thread, { event: "closed" });
   emit(context, { event: "pull_request", action: "closed", thread });
 }

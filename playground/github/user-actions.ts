@@ -7,6 +7,7 @@ import type {
   StoredComment,
   StoredReviewComment,
   Thread,
+  ThreadEvent,
   User,
   WebhookEvent,
   World,
@@ -38,6 +39,15 @@ function emitOfThread(
   event: Pick<WebhookEvent, "action" | "label" | "assignee" | "changes">,
 ): void {
   emit(context, { event: thread.pull ? "pull_request" : "issues", thread, ...event });
+}
+
+/** Adds an event, at the time of the last change, to those that can be read later. */
+export function recordEvent(
+  { world, actor: by, app }: ActionContext,
+  thread: Thread,
+  event: Omit<ThreadEvent, "id" | "by" | "app" | "at">,
+): void {
+  thread.events.push({ id: world.nextId(), by, app, at: thread.updatedAt, ...event });
 }
 
 type Resource = "Issue" | "PullRequest" | "IssueComment" | "PullRequestReviewComment" | "PullRequestReview";
@@ -73,7 +83,7 @@ function checkTitle(resource: Resource, title: string): void {
 
 /** Adds an issue, or a pull request when `pull` is given, without a webhook event. */
 export function addThread<T extends Thread["pull"]>(
-  { world, repository, actor }: ActionContext,
+  { world, repository, actor, app }: ActionContext,
   { title, body, labels = [], pull }: Pick<Thread, "title" | "body"> & { labels?: Label[]; pull: T },
 ): Thread & { pull: T } {
   const resource = pull ? "PullRequest" : "Issue";
@@ -95,7 +105,8 @@ export function addThread<T extends Thread["pull"]>(
     createdAt: now,
     updatedAt: now,
     closedAt: undefined,
-    stateChanges: [],
+    app,
+    events: [],
     pull,
   };
   repository.threads.set(thread.number, thread);
@@ -143,7 +154,7 @@ export function updateThread(
 
   thread.state = change.state;
   thread.closedAt = change.state === "closed" ? thread.updatedAt : undefined;
-  thread.stateChanges.push({ state: change.state, by: context.actor, at: thread.updatedAt });
+  recordEvent(context, thread, { event: change.state === "closed" ? "closed" : "reopened" });
   emitOfThread(context, thread, { action: change.state === "closed" ? "closed" : "reopened" });
 }
 
@@ -230,6 +241,8 @@ export function addLabels(context: ActionContext, thread: Thread, names: string[
     const label = findOrCreateLabel(context, name);
     if (thread.labels.includes(label)) continue;
     thread.labels.push(label);
+    thread.updatedAt = new Date();
+    recordEvent(context, thread, { event: "labeled", label });
     emitOfThread(context, thread, { action: "labeled", label });
   }
 }
@@ -238,6 +251,7 @@ export function assign(context: ActionContext, thread: Thread, assignee: User): 
   if (thread.assignees.includes(assignee)) return;
   thread.assignees.push(assignee);
   thread.updatedAt = new Date();
+  recordEvent(context, thread, { event: "assigned", assignee });
   emitOfThread(context, thread, { action: "assigned", assignee });
 }
 

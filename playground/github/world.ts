@@ -58,15 +58,23 @@ export interface Thread {
   createdAt: Date;
   updatedAt: Date;
   closedAt: Date | undefined;
-  /** The people who closed and reopened it, oldest first. */
-  stateChanges: StateChange[];
+  /** The app that opened it, with its own token or a person's. */
+  app: AppIdentity | undefined;
+  /** What people did to it, oldest first. */
+  events: ThreadEvent[];
   pull: PullRequestFields | undefined;
 }
 
-interface StateChange {
-  state: Thread["state"];
+export interface ThreadEvent {
+  id: number;
+  event: "closed" | "reopened" | "labeled" | "assigned" | "review_requested" | "ready_for_review";
   by: User;
+  /** The app through which they did it. */
+  app: AppIdentity | undefined;
   at: Date;
+  label?: Label;
+  assignee?: User;
+  reviewer?: User;
 }
 
 export type PullThread = Thread & { pull: PullRequestFields };

@@ -43,6 +43,7 @@ export const endpoints = {
   "GET /repos/{owner}/{repo}/issues/comments": { issues: "read" },
   "GET /repos/{owner}/{repo}/issues/{issue_number}": { issues: "read" },
   "GET /repos/{owner}/{repo}/issues/{issue_number}/comments": { issues: "read" },
+  "GET /repos/{owner}/{repo}/issues/{issue_number}/events": { issues: "read" },
   "POST /repos/{owner}/{repo}/issues/{issue_number}/comments": { issues: "write" },
   "PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}": { issues: "write" },
   "DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}": { issues: "write" },

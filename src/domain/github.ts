@@ -177,6 +177,17 @@ export interface StateChange {
   at: Date;
 }
 
+/** An action of a person on an issue or pull request, of which GitHub keeps a record. */
+export interface ThreadAction {
+  type: "opened" | "reopened" | "labeled" | "assigned" | "review_requested" | "ready_for_review";
+  /** The id of the person's account. */
+  byId: number;
+  /** The label that was added, or the login of the person who was assigned or asked for a review. */
+  subject: string | undefined;
+  /** The time of the action, or a later one. */
+  at: Date;
+}
+
 /** A comment on lines of a pull request's diff. */
 export interface ReviewComment {
   id: number;
@@ -303,6 +314,8 @@ export interface GitHub {
   getPullRequest(number: number): Promise<PullRequest | undefined>;
   /** The last time that somebody closed or reopened a pull request; undefined if it has always been open. */
   lastStateChange(number: number): Promise<StateChange | undefined>;
+  /** True if an app took this action with the person's token; undefined if GitHub has no record of it. */
+  wasViaApp(number: number, action: ThreadAction): Promise<boolean | undefined>;
   /** The pull request from this branch of this repository, open or closed. */
   findPullRequest(headBranch: string): Promise<PullRequest | undefined>;
   /** Opens a regular pull request if the repository does not support drafts. */

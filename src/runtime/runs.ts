@@ -79,8 +79,8 @@ export interface Runs {
     event: ThreadEvent & {
       /** `requestedBy` caused the event. */
       origin: RunOrigin;
-      /** True if an app caused it with the token of that person, who then counts as one without write access. */
-      isViaApp?: boolean;
+      /** Resolves to true if an app caused it with the token of that person, who then counts as one without write access. */
+      isViaApp?: () => Promise<boolean>;
       seen?: SeenIssue | undefined;
       deliveryId: string;
     },

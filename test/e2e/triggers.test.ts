@@ -45,6 +45,21 @@ describe("an event of an issue", () => {
     expect(model.requests).toHaveLength(1);
   });
 
+  test("a label that an app adds with a person's token starts nothing", async () => {
+    const { github, maintainer, botComment, model } = await openTriggers({ files });
+    const issue = maintainer.openIssue(bug);
+    const other = maintainer.openIssue(bug);
+
+    github.as("maintainer", undefined, "labeler").label(issue.number, "bug");
+    await github.deliveriesSettled();
+    maintainer.label(other.number, "bug");
+
+    await botComment(other.number, /Started by issues: labeled/);
+    maintainer.comment(issue.number, "/status");
+    await botComment(issue.number, /No worker is running/);
+    expect(model.requests).toHaveLength(1);
+  });
+
   test("an event of an issue starts nothing when a person without write access caused it", async () => {
     const { github, maintainer, botComment, model } = await openTriggers({
       files: { ".github/workers/sorter.worker": worker("sorter", "  issues: { types: [opened] }") },
@@ -76,6 +91,23 @@ describe("an event of a pull request", () => {
       "  pull_request: { types: [opened, synchronize], branches: [main], paths: ['src/**'] }",
     ),
   };
+
+  test("a pull request that an app opens with a person's token starts nothing", async () => {
+    const { github, maintainer, botComment, model } = await openTriggers({ files });
+    const commit = { author: "maintainer", message: "Code", at: new Date() };
+    await github.push({ ...commit, branch: "one", files: { "src/one.js": "1;\n" } });
+    await github.push({ ...commit, branch: "two", files: { "src/two.js": "2;\n" } });
+    const viaApp = github.as("maintainer", undefined, "updater");
+
+    const pull = await viaApp.openPullRequest({ title: "One", head: "one", base: "main" });
+    await github.deliveriesSettled();
+    const other = await maintainer.openPullRequest({ title: "Two", head: "two", base: "main" });
+
+    await botComment(other.number, /Started by pull_request: opened/);
+    maintainer.comment(pull.number, "/status");
+    await botComment(pull.number, /No worker is running/);
+    expect(model.requests).toHaveLength(1);
+  });
 
   test("an event of a pull request starts a worker if a changed file matches", async () => {
     const { github, maintainer, botComment, model } = await openTriggers({ files });

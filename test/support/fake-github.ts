@@ -43,6 +43,7 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
       private: options.private ?? false,
       cloneUrl: options.cloneUrl ?? "http://127.0.0.1:9/octo/sums.git",
     }),
+    wasViaApp: async () => false,
     getIssue: async (number) => (number === issue.number ? issue : undefined),
     listIssues: async () => [issue],
     listComments: async () => comments,

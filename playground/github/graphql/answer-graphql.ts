@@ -14,6 +14,7 @@ import {
   type Repository,
   type StoredComment,
   type StoredReviewComment,
+  type ThreadEvent,
   type World,
 } from "#playground/github/world.ts";
 
@@ -177,15 +178,16 @@ function describePull(world: World, repository: Repository, thread: PullThread):
     comments: (args: unknown) => lastPage(comments, args),
     timelineItems: (args: unknown) => {
       const { last } = z.object({ last: z.number() }).parse(args);
-      return connection(thread.stateChanges.slice(-last).map(describeStateChange));
+      const changes = thread.events.filter(({ event }) => event === "closed" || event === "reopened");
+      return connection(changes.slice(-last).map(describeStateChange));
     },
     reviewThreads: () => connection(starts.map((comment) => describeReviewThread(repository, comment))),
   };
 }
 
-function describeStateChange({ state, by, at }: PullThread["stateChanges"][number]): Record<string, Field> {
+function describeStateChange({ event, by, at }: ThreadEvent): Record<string, Field> {
   const actor = { __typename: by.type, login: by.login.replace(/\[bot\]$/, ""), databaseId: by.id };
-  return { __typename: state === "open" ? "ReopenedEvent" : "ClosedEvent", actor, createdAt: at.toISOString() };
+  return { __typename: event === "reopened" ? "ReopenedEvent" : "ClosedEvent", actor, createdAt: at.toISOString() };
 }
 
 function describeReviewThread(repository: Repository, first: StoredReviewComment): Record<string, Field> {

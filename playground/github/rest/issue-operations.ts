@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { showComment, showIssue, showLabel, showReaction } from "#playground/github/shapes/thread.ts";
+import { showComment, showIssue, showLabel, showReaction, showThreadEvent } from "#playground/github/shapes/thread.ts";
 import {
   addComment,
   addLabels,
@@ -60,6 +60,11 @@ export const issueOperations: RestOperation[] = [
 
   repositoryOperation("get", `${issues}/{issue_number}`, read, (request) => {
     return { status: 200, body: showIssue(request.world, request.repository, findThread(request)) };
+  }),
+
+  repositoryOperation("get", `${issues}/{issue_number}/events`, read, (request) => {
+    const { world, repository } = request;
+    return respondWithPage(request, findThread(request).events, (event) => showThreadEvent(world, repository, event));
   }),
 
   repositoryOperation("get", `${issues}/{issue_number}/comments`, read, (request) => {

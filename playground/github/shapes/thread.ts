@@ -6,6 +6,7 @@ import {
   type Repository,
   type StoredComment,
   type Thread,
+  type ThreadEvent,
   type User,
   type World,
 } from "#playground/github/world.ts";
@@ -94,7 +95,7 @@ export function showIssue(world: World, repository: Repository, thread: Thread):
     updated_at: thread.updatedAt.toISOString(),
     author_association: showAssociation(repository, thread.author),
     reactions: showReactions(url, thread.reactions),
-    performed_via_github_app: thread.author === world.app.bot ? showApp(world, world.app) : null,
+    performed_via_github_app: thread.app ? showApp(world, thread.app) : null,
     ...(thread.type !== undefined && { type: showType(thread) }),
     ...(thread.fields && { issue_field_values: showFields(thread.fields) }),
     ...(thread.subIssues && {
@@ -129,6 +130,29 @@ function showFields(fields: Record<string, string>): Schemas["issue-field-value"
     value: name,
     single_select_option: { id: index + 1, name, color: "gray" },
   }));
+}
+
+/** Shows an event as the list of an issue's events does. The actor of an assignment is the person who is assigned. */
+export function showThreadEvent(
+  world: World,
+  repository: Repository,
+  { id, event, by, app, at, label, assignee, reviewer }: ThreadEvent,
+): Schemas["issue-event-for-issue"] {
+  const actor = showUser(world, by);
+  const common = {
+    ...{ id, actor, event, node_id: nodeId("IssueEvent", id), commit_id: null, commit_url: null },
+    url: `${apiUrl(world, repository)}/issues/events/${id}`,
+    created_at: at.toISOString(),
+    // The schema of an assignment does not say that there may be none.
+    performed_via_github_app: (app ? showApp(world, app) : null) as Schemas["integration"],
+  };
+  if (label) return { ...common, label: { name: label.name, color: label.color } };
+  if (assignee) {
+    const assigned = showUser(world, assignee);
+    return { ...common, actor: assigned, assignee: assigned, assigner: actor };
+  }
+  if (reviewer) return { ...common, review_requester: actor, requested_reviewer: showUser(world, reviewer) };
+  return common;
 }
 
 export function showComment(world: World, repository: Repository, comment: StoredComment): Schemas["issue-comment"] {

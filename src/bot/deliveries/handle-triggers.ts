@@ -3,7 +3,7 @@ import { z } from "zod";
 import { postComment } from "#bot/github/post-comment.ts";
 import { code, codeBlock, paragraphs } from "#bot/render/markdown.ts";
 import { settingsPath } from "#config/repository-settings.ts";
-import { UserError } from "#domain/errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import { GitHubRefusalError, type RepositoryRef } from "#domain/github.ts";
 import { isRunBranch } from "#domain/run.ts";
 import { nextCronTime } from "#domain/trigger.ts";
@@ -41,6 +41,13 @@ const Tick = z.object({
   dueAt: z.number(),
 });
 type Tick = z.infer<typeof Tick>;
+
+type TriggeringThread = z.infer<typeof IssuePayload>["issue"];
+
+/** The actions of which GitHub records whether an app took them. */
+const RecordedType = z.enum(["opened", "reopened", "labeled", "assigned", "review_requested", "ready_for_review"]);
+/** The record of an event may be read a moment later than the event is delivered. */
+const maxAttemptsForRecord = 2;
 
 /** The event of the deliveries that the app saves for itself: one for the next time of each schedule. */
 export const scheduleEvent = "schedule.due";
@@ -232,11 +239,39 @@ function hasRunBranch({ pull_request: { head }, repository }: z.infer<typeof Pul
   return head !== undefined && head.repo?.id === repository.id && isRunBranch(head.ref);
 }
 
+/**
+ * True if an app caused the event with a person's token, or GitHub does not say. Throws an OutageError while GitHub may not have
+ * recorded the event yet. Of a push, it does not say whose app sent it.
+ */
+async function isViaApp(
+  event: "issues" | "pull_request",
+  payload: ThreadPayload,
+  { number, updated_at: at = new Date(), performed_via_github_app: app }: TriggeringThread,
+  context: DeliveryContext,
+): Promise<boolean> {
+  const type = RecordedType.safeParse(payload.action).data;
+  const { label, assignee, requested_reviewer: reviewer, sender } = payload;
+  if (context.allowAppComments || type === undefined) return false;
+  if (event === "issues" && type === "opened") return Boolean(app);
+  const subject = type === "labeled" ? label?.name : (type === "review_requested" ? reviewer : assignee)?.login;
+  const thread = threadOf(payload, number);
+  const found = await context.openGitHub(thread).wasViaApp(number, { type, byId: sender?.id ?? 0, subject, at });
+  if (found === undefined && context.attempts <= maxAttemptsForRecord) {
+    throw new OutageError(`GitHub has not recorded yet who caused the event ${type} of #${number}.`);
+  }
+  const isUntrusted = found ?? true;
+  if (isUntrusted) {
+    const { owner, repo } = thread;
+    context.log.info(`${sender?.login} did not cause the event ${type} of ${owner}/${repo}#${number} in person.`);
+  }
+  return isUntrusted;
+}
+
 /** Starts the workers whose triggers match. Posts why some did not start, for people with write access. */
 export async function startTriggered(
   event: "issues" | "pull_request",
   payload: ThreadPayload,
-  thread: z.infer<typeof IssuePayload>["issue"],
+  thread: TriggeringThread,
   context: DeliveryContext,
 ): Promise<void> {
   const { action: type, sender, label, assignee, requested_reviewer: reviewer } = payload;
@@ -262,8 +297,7 @@ export async function startTriggered(
       requestedBy: sender?.login ?? "ghost",
       requestedById: sender?.id,
     },
-    // Of an app that adds a label or the like, GitHub does not say that it did.
-    isViaApp: type === "opened" && Boolean(thread.performed_via_github_app) && !context.allowAppComments,
+    isViaApp: () => isViaApp(event, payload, thread, context),
     seen: at && { at, title: thread.title ?? "", body: thread.body ?? "" },
     deliveryId,
   });

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { GitHub, Review, ReviewThread, StateChange } from "#domain/github.ts";
+import type { GitHub, Review, ReviewThread, StateChange, ThreadAction } from "#domain/github.ts";
 import type { RepositoryApi } from "./repository-api.ts";
 
 export async function readReviews(api: RepositoryApi, number: number): Promise<Review[]> {
@@ -131,6 +131,59 @@ export async function readStateChange(api: RepositoryApi, number: number): Promi
   if (!last) return undefined;
   const state = last.__typename === "ReopenedEvent" ? "open" : "closed";
   return { state, by: last.actor ? readActor(last.actor) : undefined, at: last.createdAt };
+}
+
+/** The time in an event may be later than that of the action itself, which is stored to the second. */
+const maxRecordDelayMs = 2_000;
+
+const Person = z.object({ id: z.number() });
+const RecordedAction = z
+  .object({
+    event: z.string(),
+    created_at: z.coerce.date(),
+    /** Of an assignment, the person who was assigned. */
+    actor: Person.nullish(),
+    assigner: Person.nullish(),
+    review_requester: Person.nullish(),
+    performed_via_github_app: z.object({}).nullish(),
+    label: z.object({ name: z.string() }).optional(),
+    assignee: z.object({ login: z.string() }).nullish(),
+    requested_reviewer: z.object({ login: z.string() }).nullish(),
+  })
+  .transform(({ actor, assigner, review_requester, label, assignee, requested_reviewer, ...action }) => ({
+    type: action.event,
+    at: action.created_at,
+    byId: (assigner ?? review_requester ?? actor)?.id,
+    subject: label?.name ?? (requested_reviewer ?? assignee)?.login,
+    isViaApp: Boolean(action.performed_via_github_app),
+  }));
+
+/** Returns true if an app took an action with a person's token; undefined if GitHub has no record of the action. */
+export async function readWasViaApp(
+  api: RepositoryApi,
+  number: number,
+  { type, byId, subject, at }: ThreadAction,
+): Promise<boolean | undefined> {
+  if (type === "opened") {
+    const issue = await api.call("GET /repos/{owner}/{repo}/issues/{issue_number}", { issue_number: number });
+    return Boolean(issue.performed_via_github_app);
+  }
+  const endpoint = "GET /repos/{owner}/{repo}/issues/{issue_number}/events";
+  const pages = await api.callPages(endpoint, { issue_number: number });
+  const found = pages
+    .flat()
+    .flatMap((event) => RecordedAction.safeParse(event).data ?? [])
+    .filter((one) => one.type === type && one.byId === byId && isSameSubject(one.subject, subject))
+    .filter((one) => one.at.getTime() <= at.getTime() + maxRecordDelayMs);
+  const last = found.at(-1)?.at.getTime();
+  // An app may have done the same within the same second.
+  return last === undefined
+    ? undefined
+    : found.some((one) => one.isViaApp && last - one.at.getTime() <= maxRecordDelayMs);
+}
+
+function isSameSubject(one: string | undefined, other: string | undefined): boolean {
+  return one?.toLowerCase() === other?.toLowerCase();
 }
 
 /** Finds the issues and pull requests of a repository that a text names: `#12`, `GH-12`, `owner/repo#12` or an address. */

@@ -22,6 +22,7 @@ import {
   type ReviewComment,
   type ReviewThread,
   type StateChange,
+  type ThreadAction,
 } from "#domain/github.ts";
 import { isRunBranch } from "#domain/run.ts";
 import { hasMarker, markerOf } from "#text/comment-marker.ts";
@@ -41,6 +42,7 @@ import {
   readReviews,
   readReviewThreads,
   readStateChange,
+  readWasViaApp,
 } from "./conversation.ts";
 import { createSignedCommit } from "./create-commit.ts";
 import { assertReadableSize, type DotGitHubReader } from "./dot-github-reader.ts";
@@ -242,6 +244,10 @@ export class RepositoryClient implements GitHub {
     const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}";
     const data = await undefinedIfMissing(this.#api.call(endpoint, { pull_number: number }));
     return data && this.#readPullRequest(data);
+  }
+
+  wasViaApp(number: number, action: ThreadAction): Promise<boolean | undefined> {
+    return readWasViaApp(this.#api, number, action);
   }
 
   lastStateChange(number: number): Promise<StateChange | undefined> {

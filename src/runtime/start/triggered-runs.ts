@@ -50,11 +50,14 @@ export class TriggeredRuns {
     const hasPaths = matching.some(({ on }) => on.pull_request?.paths);
     const files = hasPaths && origin.isPullRequest ? await github.listChangedFiles(origin.thread) : [];
     const { requestedBy, requestedById } = origin;
-    const isTrusted = !event.isViaApp && canWrite(await github.getPermission(requestedBy, requestedById));
+    const withPaths = matching.filter((trigger) => matchesPaths(trigger.on, files));
+    if (withPaths.length === 0) return { problems: [] };
+    const isWriter = canWrite(await github.getPermission(requestedBy, requestedById));
+    const isTrusted = isWriter && !(await event.isViaApp?.());
     const { outsiders } = this.#options.policy;
     const mayStart = ({ worker }: WorkerTriggers) =>
       isTrusted || outsiders.workers.some((pattern) => matchesPattern(pattern, worker));
-    const starting = matching.filter((trigger) => matchesPaths(trigger.on, files) && mayStart(trigger));
+    const starting = withPaths.filter(mayStart);
     const pause = starting.length > 0 ? await findThreadPause(this.#options, origin) : undefined;
     if (pause) return { problems: [], pause };
 

@@ -392,7 +392,21 @@ describe("a comment that another app posted with a person's token", () => {
     await world.send({ ...payload, issue: { ...issue, ...viaSlack } }, { name: "issues" });
     await world.send({ ...payload, issue: { ...issue, number: 2 } }, { name: "issues" });
 
-    expect(runs.startTriggered.mock.calls.map(([{ isViaApp }]) => isViaApp)).toEqual([true, false]);
+    const asked = runs.startTriggered.mock.calls.map(([{ isViaApp }]) => isViaApp?.());
+    expect(await Promise.all(asked)).toEqual([true, false]);
+  });
+
+  test("an event of which GitHub has no record counts as one that an app caused", async () => {
+    const answers: unknown[] = [];
+    runs.startTriggered.mockImplementation(async ({ isViaApp }) => {
+      answers.push(await isViaApp?.());
+      return { problems: [] };
+    });
+
+    await world.send({ ...world.issuePayload("labeled"), label: { name: "bug" } }, { name: "issues" });
+
+    await vi.waitFor(() => expect(answers).toEqual([true]), { timeout: 60_000 });
+    expect(runs.startTriggered).toHaveBeenCalledTimes(3);
   });
 
   test("another app's comment with the token of someone without write access gets no reply", async () => {

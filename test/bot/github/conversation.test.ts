@@ -1,7 +1,8 @@
 import { expect, test, vi } from "vitest";
 import type { z } from "zod";
-import { findLinkedIssues, postReview, readStateChange } from "#bot/github/conversation.ts";
+import { findLinkedIssues, postReview, readStateChange, readWasViaApp } from "#bot/github/conversation.ts";
 import type { RepositoryApi } from "#bot/github/repository-api.ts";
+import type { ThreadAction } from "#domain/github.ts";
 
 test.each([
   ["See #12 and (#13), GH-14.", [12, 13, 14]],
@@ -55,4 +56,59 @@ test.each([
   });
   expect(query.mock.calls[0]?.[1]).toEqual({ number: 8 });
   expect(await readStateChange({ query: none } as unknown as RepositoryApi, 8)).toBeUndefined();
+});
+
+const at = (second: number) => new Date(Date.UTC(2026, 5, 1, 12, 0, second));
+/** An event as GitHub lists it: the maintainer, with the id 1, labels an issue with `bug` at 12:00:10. */
+const labeled = (changes: object = {}) => ({
+  ...{ event: "labeled", actor: { id: 1 }, label: { name: "Bug" }, performed_via_github_app: null },
+  created_at: at(10).toISOString(),
+  ...changes,
+});
+const app = { performed_via_github_app: { id: 99 } };
+
+test.each<[string, object[], Partial<ThreadAction>, boolean | undefined]>([
+  ["a person", [labeled()], {}, false],
+  ["a person, whom the event reports later", [labeled()], { at: at(50) }, false],
+  ["an app", [labeled(app)], {}, true],
+  ["an app, and before it the person", [labeled({ created_at: at(1).toISOString() }), labeled(app)], {}, true],
+  ["the person, and long before an app", [labeled({ ...app, created_at: at(1).toISOString() }), labeled()], {}, false],
+  ["an app and the person at the same time", [labeled(app), labeled()], {}, true],
+  ["an app later", [labeled(), labeled({ ...app, created_at: at(30).toISOString() })], {}, false],
+  ["somebody else", [labeled({ actor: { id: 2 } }), labeled({ actor: null })], {}, undefined],
+  ["a person who adds another label", [labeled({ label: { name: "wontfix" } })], {}, undefined],
+  ["a person who removes it", [labeled({ event: "unlabeled" })], {}, undefined],
+  ["a person, in an event that has no record yet", [labeled({ created_at: at(30).toISOString() })], {}, undefined],
+  [
+    "a person who assigns somebody",
+    [
+      labeled({
+        event: "assigned",
+        actor: { id: 5 },
+        assigner: { id: 1 },
+        assignee: { login: "bot-user" },
+        label: undefined,
+      }),
+    ],
+    { type: "assigned", subject: "bot-user" },
+    false,
+  ],
+  [
+    "an app that asks for a review",
+    [labeled({ ...app, event: "review_requested", requested_reviewer: { login: "bot-user" }, label: undefined })],
+    { type: "review_requested", subject: "bot-user" },
+    true,
+  ],
+  [
+    "an app that reopens it",
+    [labeled({ ...app, event: "reopened", label: undefined })],
+    { type: "reopened", subject: undefined },
+    true,
+  ],
+])("an action by %s", async (_, events, action, expected) => {
+  const api = { callPages: async () => [events.slice(0, 1), events.slice(1)] } as unknown as RepositoryApi;
+
+  expect(await readWasViaApp(api, 7, { type: "labeled", byId: 1, subject: "bug", at: at(10), ...action })).toBe(
+    expected,
+  );
 });

@@ -24,7 +24,7 @@ async function sorterWorld({
   let count = 0;
   const label = (by = "ada", isViaApp = false) =>
     made.runs.startTriggered({
-      isViaApp,
+      isViaApp: async () => isViaApp,
       event: "issues",
       type: "labeled",
       label: "bug",
