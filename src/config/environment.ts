@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { closestMatch } from "#text/closest-match.ts";
+import { didYouMean } from "#text/closest-match.ts";
 
 /** Accepts plain digits only: `1e9` and `0x10` are more likely typos. */
 const number = z
@@ -280,8 +280,7 @@ export function describeUnknownSettings(environment: Record<string, string | und
   const known = Object.keys({ ...Environment.shape, ...ActionEnvironment.shape });
   const unknown = Object.keys(environment).filter((name) => /^GOLEM_FORGE_\w+$/.test(name) && !known.includes(name));
   return unknown.map((name) => {
-    const near = closestMatch(name, known);
-    return `${name} is not a setting, so it has no effect.${near ? ` Did you mean ${near}?` : ""}`;
+    return `${name} is not a setting, so it has no effect.${didYouMean(name, known)}`;
   });
 }
 

@@ -4,7 +4,7 @@ import { applyProgramConfig } from "#config/program-config.ts";
 import { UserError } from "#domain/errors.ts";
 import { compileOutputSchema } from "#domain/output-schema.ts";
 import { parseWorker, WorkerDefinition, withOutputSchema } from "#domain/worker.ts";
-import { closestMatch } from "#text/closest-match.ts";
+import { didYouMean } from "#text/closest-match.ts";
 import { describeProblems } from "#text/read-yaml.ts";
 import type { WorkerSource, WorkerSources } from "./options.ts";
 import { openProgram, type Program } from "./program.ts";
@@ -44,8 +44,7 @@ export async function findWorker(sources: WorkerSources | undefined, name: strin
   if (source !== undefined) return readWorker(source);
 
   const names = namesOf(sources);
-  const near = closestMatch(name, names);
-  const hint = near ? ` Did you mean ${near}?` : "";
+  const hint = didYouMean(name, names);
   const list = names.length > 0 ? ` Known workers: ${names.join(", ")}.` : "";
   throw new UserError(`Worker ${JSON.stringify(name)} not found.${hint}${list}`);
 }

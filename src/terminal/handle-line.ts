@@ -1,5 +1,5 @@
 import { UserError } from "#domain/errors.ts";
-import { closestMatch } from "#text/closest-match.ts";
+import { didYouMean } from "#text/closest-match.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { normalizeName } from "#toolsets/call-arguments.ts";
 import {
@@ -192,6 +192,5 @@ export function completableCommands(tools: readonly ManualToolInfo[]): string[] 
 
 function describeUnknown({ name }: Pick<ParsedCommand, "name">, { tools }: Screen): string {
   if (isBuiltinCommand(name.toLowerCase())) return "Name a tool, as in /tool name. /tools lists them.";
-  const near = closestMatch(`/${name}`, completableCommands(tools))?.slice(1);
-  return `Unknown command /${name}.${near ? ` Did you mean /${near}?` : ""} /help lists the commands.`;
+  return `Unknown command /${name}.${didYouMean(`/${name}`, completableCommands(tools))} /help lists the commands.`;
 }

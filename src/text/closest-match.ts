@@ -18,3 +18,9 @@ export function closestMatch(word: string, known: readonly string[]): string | u
     .sort((a, b) => a.edits - b.edits);
   return best && best.edits <= maxEdits ? best.candidate : undefined;
 }
+
+/** Returns a sentence with the known word that is closest, after a space: ` Did you mean --model?`. Empty if none is close. */
+export function didYouMean(word: string, known: readonly string[], prefix = ""): string {
+  const near = closestMatch(word, known);
+  return near === undefined ? "" : ` Did you mean ${prefix}${near}?`;
+}

@@ -2,7 +2,7 @@ import { isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseDocument, 
 import type { z } from "zod";
 import { InvalidFileError, messageOf, UserError } from "#domain/errors.ts";
 import { describeMismatch, valueAt } from "#domain/schema-issue.ts";
-import { closestMatch } from "./closest-match.ts";
+import { didYouMean } from "./closest-match.ts";
 
 /** The parser needs tens of milliseconds for hostile text of this length. */
 const maxCharacters = 32_768;
@@ -158,8 +158,7 @@ function toProblems(issue: z.core.$ZodIssue, fieldsAt: FieldsAt, root: unknown):
   if (issue.code === "unrecognized_keys") {
     const known = fieldsAt(issue.path);
     return issue.keys.map((key) => {
-      const match = closestMatch(key, known);
-      const message = `Unknown field ${path ? `${path}.` : ""}${key}.${match ? ` Did you mean ${match}?` : ""}`;
+      const message = `Unknown field ${path ? `${path}.` : ""}${key}.${didYouMean(key, known)}`;
       return { message, path: [...issue.path, key] };
     });
   }
@@ -180,8 +179,7 @@ function describeValue(issue: z.core.$ZodIssue, value: unknown): string {
   if (!issue.message.startsWith("Invalid ")) return `${issue.message}.`;
   const mismatch = describeMismatch({ ...issue, path: [...issue.path] }, value);
   if (issue.code === "invalid_value" && typeof value === "string") {
-    const match = closestMatch(value, issue.values.map(String));
-    return `${mismatch}.${match ? ` Did you mean ${match}?` : ""}`;
+    return `${mismatch}.${didYouMean(value, issue.values.map(String))}`;
   }
   return issue.code === "invalid_type" || issue.code === "invalid_union"
     ? `${mismatch.replaceAll(/\b(?:record|object)\b/g, "mapping").replaceAll(/\barray\b/g, "list")}.`

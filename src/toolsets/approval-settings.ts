@@ -1,7 +1,7 @@
 import type { ApprovalConfig, ApprovalDecisionType } from "#domain/approval.ts";
 import { BlockedError, UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { closestMatch } from "#text/closest-match.ts";
+import { didYouMean } from "#text/closest-match.ts";
 
 /** The `needsApproval` of a built-in tool that changes something outside the sandbox, as the worker file configures it. */
 export function configuredApproval(tool: string, settings: ApprovalConfig | undefined): () => boolean {
@@ -33,9 +33,8 @@ export function checkApprovalNames(
 ): void {
   for (const name of Object.keys(settings?.tools ?? {})) {
     if (names.includes(name)) continue;
-    const near = closestMatch(name, names);
     const list = [...new Set(names)].join(", ") || "none";
-    const hint = near ? ` Did you mean ${near}?` : "";
+    const hint = didYouMean(name, names);
     throw new UserError(
       `approval.tools names ${name}, which is not among the tools of ${source}.${hint} Available tools: ${list}.`,
     );

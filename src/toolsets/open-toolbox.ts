@@ -2,7 +2,7 @@ import { UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
-import { closestMatch } from "#text/closest-match.ts";
+import { closestMatch, didYouMean } from "#text/closest-match.ts";
 import { describeProblems } from "#text/read-yaml.ts";
 import { callableBy } from "#toolsets/workers/workers-toolset.ts";
 import { toolsets as allToolsets } from "./registry.ts";
@@ -147,10 +147,7 @@ export async function findOfferedToolProblems(worker: WorkerDefinition): Promise
   if (!known) return [];
   return offered.flatMap((name, index) => {
     if (known.includes(name)) return [];
-    const near = closestMatch(name, known);
-    return [
-      { index, message: `None of the worker's toolsets has a tool ${name}.${near ? ` Did you mean ${near}?` : ""}` },
-    ];
+    return [{ index, message: `None of the worker's toolsets has a tool ${name}.${didYouMean(name, known)}` }];
   });
 }
 

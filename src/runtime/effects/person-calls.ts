@@ -14,7 +14,7 @@ import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import { type Effect, requireRun } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
-import { closestMatch } from "#text/closest-match.ts";
+import { didYouMean } from "#text/closest-match.ts";
 import type { CallContext, CallReview } from "#toolsets/review-call.ts";
 import { resultOfError } from "#toolsets/tool-result.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
@@ -293,8 +293,7 @@ function writeOption(name: string, value: string | boolean): string {
 
 function describeUnknown(name: string, manual: readonly NamedTool[]): string {
   const names = manual.flatMap((tool) => [tool.name, ...(tool.aliases ?? [])]);
-  const closest = closestMatch(name, names);
-  const suggestion = closest ? ` Did you mean ${closest}?` : "";
+  const suggestion = didYouMean(name, names);
   return `Unknown tool ${JSON.stringify(name)}.${suggestion} ${describeManual(manual)}`;
 }
 

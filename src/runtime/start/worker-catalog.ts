@@ -13,7 +13,7 @@ import { type GitHub, GitHubRefusalError } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Triggers } from "#domain/trigger.ts";
 import { parseWorker, type WorkerDefinition, withOutputSchema } from "#domain/worker.ts";
-import { closestMatch } from "#text/closest-match.ts";
+import { didYouMean } from "#text/closest-match.ts";
 
 const repositoryFolder = ".github/workers";
 const ending = ".worker";
@@ -277,9 +277,8 @@ function nameOf(path: string): string {
 }
 
 function unknownWorker(name: string, known: string[]): UserError {
-  const near = closestMatch(name, known);
   const list = [...new Set(known)].sort().join(", ");
   return new UserError(
-    `Worker ${JSON.stringify(name)} not found.${near ? ` Did you mean ${near}?` : ""} You can run: ${list || "none yet"}.`,
+    `Worker ${JSON.stringify(name)} not found.${didYouMean(name, known)} You can run: ${list || "none yet"}.`,
   );
 }

@@ -8,7 +8,7 @@ import { parseWorker, positionInWorker, type WorkerDefinition, withOutputSchema 
 import { findModelNameProblem } from "#models/models.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import { visible, writeWrapped } from "#terminal/style.ts";
-import { closestMatch } from "#text/closest-match.ts";
+import { didYouMean } from "#text/closest-match.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { positionInYaml } from "#text/read-yaml.ts";
 import { findOfferedToolProblems, resolveToolsets } from "#toolsets/open-toolbox.ts";
@@ -167,8 +167,7 @@ async function findModuleProblems(
   if (exported === undefined || !Array.isArray(tools)) return [];
   return tools.flatMap((name, index) => {
     if (typeof name !== "string" || exported.includes(name)) return [];
-    const near = closestMatch(name, exported);
-    const message = `${module} exports no ${name}.${near ? ` Did you mean ${near}?` : ""}`;
+    const message = `${module} exports no ${name}.${didYouMean(name, exported)}`;
     return [{ message, path: ["custom", "tools", index] }];
   });
 }
@@ -214,8 +213,7 @@ function findCycle(worker: string, callee: string, workers: Callees): string[] |
 }
 
 function unknownWorker(name: string, workers: Callees): string {
-  const near = closestMatch(name, [...workers.keys()]);
-  return `Worker ${name} not found.${near ? ` Did you mean ${near}?` : ""}`;
+  return `Worker ${name} not found.${didYouMean(name, [...workers.keys()])}`;
 }
 
 function nameOf(file: string): string {

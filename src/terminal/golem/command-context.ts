@@ -5,7 +5,7 @@ import type { Readable, Writable } from "node:stream";
 import { type ParseArgsOptionDescriptor, parseArgs, parseEnv } from "node:util";
 import { UserError } from "#domain/errors.ts";
 import { GitError, isOutsideRepository, runGit } from "#sandbox/checkout/run-git.ts";
-import { closestMatch } from "#text/closest-match.ts";
+import { didYouMean } from "#text/closest-match.ts";
 
 /** The context of a command: folder, environment and streams. */
 export interface CommandContext {
@@ -91,6 +91,5 @@ export function parseWords(args: readonly string[], known: KnownOptions): Words 
 }
 
 function unknownOption(given: string, known: readonly string[]): string {
-  const near = closestMatch(given.replace(/^-+/, ""), known);
-  return `Unknown option ${given}.${near ? ` Did you mean --${near}?` : ""} See golem help.`;
+  return `Unknown option ${given}.${didYouMean(given.replace(/^-+/, ""), known, "--")} See golem help.`;
 }

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { UserError } from "#domain/errors.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { visible, writeWrapped } from "#terminal/style.ts";
-import { closestMatch } from "#text/closest-match.ts";
+import { didYouMean } from "#text/closest-match.ts";
 import { type CommandContext, exitCodes, parseWords } from "./command-context.ts";
 import { type CommandName, commandHelp, helpText } from "./help.ts";
 import { readResumeRequest, readRunRequest } from "./run-request.ts";
@@ -133,11 +133,9 @@ function print(text: string, { output }: CommandContext): number {
 
 function unknownCommand(given: string): string {
   if (given.startsWith("-")) {
-    const meant = closestMatch(given, ["--help", "--version"]);
-    return `Unknown option ${given} before a command.${meant ? ` Did you mean ${meant}?` : ""} See golem help.`;
+    return `Unknown option ${given} before a command.${didYouMean(given, ["--help", "--version"])} See golem help.`;
   }
-  const near = closestMatch(given, Object.keys(commandHelp));
-  return `Unknown command ${JSON.stringify(given)}.${near ? ` Did you mean golem ${near}?` : ""} See golem help.`;
+  return `Unknown command ${JSON.stringify(given)}.${didYouMean(given, Object.keys(commandHelp), "golem ")} See golem help.`;
 }
 
 async function readVersion(): Promise<string> {

@@ -21,7 +21,7 @@ import { readView } from "#runtime/views/read-view.ts";
 import { type Checkout, openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import { isTerminal } from "#terminal/style.ts";
 import { oneLine } from "#terminal/value-to-text.ts";
-import { closestMatch } from "#text/closest-match.ts";
+import { didYouMean } from "#text/closest-match.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { type ApprovalCallback, ApprovalController, type ApprovalMode } from "#ui/approval-controller.ts";
 import type { CommandContext } from "./command-context.ts";
@@ -297,8 +297,7 @@ export function createPreApproval(
 export function checkPreApproved(yes: readonly string[], tools: readonly string[], worker: string): void {
   const unknown = yes.find((name) => name !== "all" && !tools.includes(name));
   if (unknown === undefined) return;
-  const near = closestMatch(unknown, [...tools, "all"]);
   throw new UserError(
-    `--yes ${unknown}: ${worker} has no such tool.${near ? ` Did you mean ${near}?` : ""} It has: ${tools.join(", ") || "none"}.`,
+    `--yes ${unknown}: ${worker} has no such tool.${didYouMean(unknown, [...tools, "all"])} It has: ${tools.join(", ") || "none"}.`,
   );
 }

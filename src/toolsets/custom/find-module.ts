@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, extname, isAbsolute, join, posix, relative, resolve } from "node:path";
 import { UserError } from "#domain/errors.ts";
 import { isInside } from "#sandbox/checkout/is-inside.ts";
-import { closestMatch } from "#text/closest-match.ts";
+import { didYouMean } from "#text/closest-match.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const repositoryFolder = ".github/workers";
@@ -68,9 +68,8 @@ function isBelow(path: string, root: string): boolean {
 
 async function missingModule(module: string, root: string): Promise<string> {
   const there = (await readdir(root)).filter(isModuleName).sort();
-  const near = closestMatch(basename(module), there);
   const list = there.length > 0 ? `Modules there: ${there.join(", ")}.` : "It has no modules.";
-  return `module: ${module} does not exist in the folder of the worker.${near ? ` Did you mean ./${near}?` : ""} ${list}`;
+  return `module: ${module} does not exist in the folder of the worker.${didYouMean(basename(module), there, "./")} ${list}`;
 }
 
 async function fromRepository(

@@ -6,7 +6,7 @@ import { adaptTool } from "#compat/adapt-tool.ts";
 import { ApprovalConfig } from "#domain/approval.ts";
 import { messageOf, UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { closestMatch } from "#text/closest-match.ts";
+import { didYouMean } from "#text/closest-match.ts";
 import { applyApprovalSettings, checkApprovalNames } from "#toolsets/approval-settings.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 
@@ -51,9 +51,8 @@ function missingExport(exports: Record<string, unknown>, name: string, exportNam
   const exported = Object.keys(exports)
     .filter((key) => key !== "module.exports")
     .sort();
-  const near = closestMatch(exportName, exported);
   return (
-    `import: ${name} has no export ${exportName}.${near ? ` Did you mean ${near}?` : ""} ` +
+    `import: ${name} has no export ${exportName}.${didYouMean(exportName, exported)} ` +
     `It exports: ${exported.slice(0, 50).join(", ") || "nothing"}.`
   );
 }
