@@ -2,7 +2,6 @@ import { ToolError } from "#domain/errors.ts";
 import type { Availability, ExecSession, Executor, SessionOptions, Tier } from "./executor.ts";
 import { createMemoryExecutor } from "./memory/memory-executor.ts";
 import { createOsExecutor, type OsExecutorOptions, setupCacheFor } from "./os/os-executor.ts";
-import type { SetupCache } from "./os/setup-cache.ts";
 import { createRemoteExecutor, type RemoteExecutorOptions } from "./remote/remote-executor.ts";
 
 export interface ExecutorsOptions {
@@ -17,23 +16,12 @@ export interface ExecutorsOptions {
 }
 
 /** All tiers that commands can run in, with the sessions of their runs. */
-export interface Executors {
-  /** Returns the availability of each tier, with the reason. Probes only once. */
-  availabilities(): Promise<Availability[]>;
-  availability(tier: Tier): Promise<Availability>;
-  /** Returns the session for this key, and opens it if necessary. Throws a ToolError `UNAVAILABLE` with the reason. */
-  openSession(tier: Tier, key: string, options?: SessionOptions): Promise<ExecSession>;
-  /** Closes the session for this key, if there is one. */
-  closeSession(tier: Tier, key: string): Promise<void>;
-  /** The dependencies that setups prepared for the OS tier; undefined if that tier is not configured. */
-  readonly setups: SetupCache | undefined;
-  close(): Promise<void>;
-}
+export type Executors = ReturnType<typeof createExecutors>;
 
 // A memory session holds a process. The others hold a folder with installed packages, which the next command can use.
 const defaultIdleMs: Record<Tier, number> = { memory: 60_000, os: 10 * 60_000, remote: 10 * 60_000 };
 
-export function createExecutors(options: ExecutorsOptions = {}): Executors {
+export function createExecutors(options: ExecutorsOptions = {}) {
   const { idleMs, onAvailability } = options;
   const executors = new Map<Tier, Executor>();
   executors.set("memory", createMemoryExecutor());
@@ -45,14 +33,7 @@ export function createExecutors(options: ExecutorsOptions = {}): Executors {
   const availabilities = new Map<Tier, Promise<Availability>>();
   const sessions = new Map<string, { session: Promise<ExecSession>; idle: NodeJS.Timeout | undefined; busy: number }>();
 
-  function availability(tier: Tier): Promise<Availability> {
-    let known = availabilities.get(tier);
-    if (!known) {
-      known = probe(tier);
-      availabilities.set(tier, known);
-    }
-    return known;
-  }
+  const availability = (tier: Tier): Promise<Availability> => availabilities.getOrInsertComputed(tier, probe);
 
   async function probe(tier: Tier): Promise<Availability> {
     const found = (await executors.get(tier)?.probe()) ?? { tier, available: false, reason: reasonNotConfigured(tier) };
@@ -96,25 +77,25 @@ export function createExecutors(options: ExecutorsOptions = {}): Executors {
   }
 
   return {
+    /** The dependencies that setups prepared for the OS tier; undefined if that tier is not configured. */
     setups,
     availability,
+    /** Returns the availability of each tier, with the reason. Probes only once. */
     availabilities: () => Promise.all((["memory", "os", "remote"] as const).map(availability)),
-    async openSession(tier, key, options) {
+    /** Returns the session for this key, and opens it if necessary. Throws a ToolError `UNAVAILABLE` with the reason. */
+    async openSession(tier: Tier, key: string, options?: SessionOptions): Promise<ExecSession> {
       const name = `${tier} ${key}`;
-      let held = sessions.get(name);
-      if (!held) {
-        held = { session: open(tier, options), idle: undefined, busy: 0 };
-        sessions.set(name, held);
-      }
+      const start = () => ({ session: open(tier, options), idle: undefined, busy: 0 });
       try {
-        return tracked(name, await held.session);
+        return tracked(name, await sessions.getOrInsertComputed(name, start).session);
       } catch (error) {
         sessions.delete(name);
         throw error;
       }
     },
-    closeSession: (tier, key) => closeByName(`${tier} ${key}`),
-    async close() {
+    /** Closes the session for this key, if there is one. */
+    closeSession: (tier: Tier, key: string) => closeByName(`${tier} ${key}`),
+    async close(): Promise<void> {
       await Promise.all([...sessions.keys()].map(closeByName));
       await Promise.all([...executors.values()].map((executor) => executor.close()));
     },

@@ -1,12 +1,5 @@
 /** Interrupts work in progress. Reset it to use it for the next run. */
-export interface InterruptSignal {
-  readonly interrupted: boolean;
-  /** The state as an AbortSignal. There is a new one after each reset. */
-  readonly signal: AbortSignal;
-  /** A second interrupt has no effect. */
-  interrupt(reason?: string): void;
-  reset(): void;
-}
+export type InterruptSignal = ReturnType<typeof createInterruptSignal>;
 
 export class InterruptError extends Error {
   override readonly name = "InterruptError";
@@ -20,20 +13,22 @@ export function isInterruptError(error: unknown): error is InterruptError {
   return error instanceof InterruptError;
 }
 
-export function createInterruptSignal(): InterruptSignal {
+export function createInterruptSignal() {
   let controller = new AbortController();
 
   return {
-    get interrupted() {
+    get interrupted(): boolean {
       return controller.signal.aborted;
     },
-    get signal() {
+    /** The state as an AbortSignal. There is a new one after each reset. */
+    get signal(): AbortSignal {
       return controller.signal;
     },
-    interrupt(reason) {
+    /** A second interrupt has no effect. */
+    interrupt(reason?: string): void {
       controller.abort(new InterruptError(reason));
     },
-    reset() {
+    reset(): void {
       if (controller.signal.aborted) controller = new AbortController();
     },
   };

@@ -5,16 +5,7 @@ export type EventHandler<Data> = (data: Data) => unknown;
 export type Unsubscribe = () => void;
 
 /** Carries events between the runtime and a front end, in the order in which they are emitted. */
-export interface UIEventBus {
-  /** Calls all handlers of the event synchronously. A handler that throws does not affect the others. */
-  emit<Name extends EventName>(event: Name, data: AllEvents[Name]): void;
-  /** Returns a function that ends this subscription. */
-  on<Name extends EventName>(event: Name, handler: EventHandler<AllEvents[Name]>): Unsubscribe;
-  /** Ends every subscription to one event. */
-  off(event: EventName): void;
-  /** Ends every subscription. */
-  clear(): void;
-}
+export type UIEventBus = ReturnType<typeof createUIEventBus>;
 
 interface Subscription {
   event: EventName;
@@ -26,11 +17,12 @@ export function createUIEventBus({
   onHandlerError = (event, error) => console.error(`Error in event handler for "${event}":`, error),
 }: {
   onHandlerError?: (event: EventName, error: unknown) => void;
-} = {}): UIEventBus {
+} = {}) {
   let subscriptions: Subscription[] = [];
 
   return {
-    emit(event, data) {
+    /** Calls all handlers of the event synchronously. A handler that throws does not affect the others. */
+    emit<Name extends EventName>(event: Name, data: AllEvents[Name]): void {
       for (const subscription of subscriptions) {
         if (subscription.event !== event) continue;
         try {
@@ -41,17 +33,20 @@ export function createUIEventBus({
         }
       }
     },
-    on(event, handler) {
+    /** Returns a function that ends this subscription. */
+    on<Name extends EventName>(event: Name, handler: EventHandler<AllEvents[Name]>): Unsubscribe {
       const subscription: Subscription = { event, handler };
       subscriptions = [...subscriptions, subscription];
       return () => {
         subscriptions = subscriptions.filter((other) => other !== subscription);
       };
     },
-    off(event) {
+    /** Ends every subscription to one event. */
+    off(event: EventName): void {
       subscriptions = subscriptions.filter((subscription) => subscription.event !== event);
     },
-    clear() {
+    /** Ends every subscription. */
+    clear(): void {
       subscriptions = [];
     },
   };

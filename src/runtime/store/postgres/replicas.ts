@@ -16,23 +16,14 @@ const Ids = z.array(z.object({ id: z.coerce.number() }));
  * This process as one of the replicas that share the database. Its session holds a lock on a number that is never
  * reused. When the process dies, the server releases the lock and the other replicas see it immediately.
  */
-export interface Replica {
-  readonly id: number;
-  /** Returns the ids of dead replicas that have not been removed. Rejects if the session does not respond. */
-  findDead(): Promise<number[]>;
-  /** Resolves when the session has ended. From then on, other replicas may take over its runs. */
-  readonly lost: Promise<void>;
-  leave(): Promise<void>;
-}
+export type Replica = Awaited<ReturnType<typeof joinReplicas>>;
 
 const timeoutMs = 5_000;
 
 /** Joins under a new number, and listens to the channel. */
-export async function joinReplicas(
-  connection: PostgresConnection,
-  onNotification: (payload: string) => void,
-): Promise<Replica> {
+export async function joinReplicas(connection: PostgresConnection, onNotification: (payload: string) => void) {
   const client = await connection.connect();
+  /** Resolves when the session has ended. From then on, other replicas may take over its runs. */
   const { promise: lost, resolve: lose } = Promise.withResolvers<void>();
   client.on("error", () => lose());
   client.on("end", () => lose());
@@ -57,6 +48,7 @@ async function register(client: Client): Promise<number> {
   return id;
 }
 
+/** Returns the ids of dead replicas that have not been removed. Rejects if the session does not respond. */
 async function findDead(client: Client, id: number): Promise<number[]> {
   // Without a response, it is unknown if the lock is lost. Ending the session makes sure that it is.
   const timeout = setTimeout(() => void client.end(), timeoutMs);
