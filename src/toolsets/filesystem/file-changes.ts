@@ -96,24 +96,22 @@ export async function filesAt(workspace: Workspace, path: string): Promise<strin
 
 // Changes to these files can run code, grant rights or instruct agents outside this run. Patterns are in lower case.
 const protectedPatterns = [
-  // Dot folders at any depth (.github, .husky, .vscode, .claude …) and dot files with settings (.eslintrc.json, .drone.yml …).
+  // Dot folders at any depth: .github, .husky, .vscode, .claude …
   "**/.*/**",
-  "**/.*{rc,rc.*,.yml,.yaml,.toml,.json,.js,.cjs,.mjs,.ts,.lua}",
   // CI, ownership, git and package managers.
-  "**/{codeowners,.gitmodules,.gitattributes,.pnpmfile.cjs,bunfig.toml,.envrc,.dir-locals.el,.lfsconfig,lefthook{,-local}.{yml,yaml,toml}}",
+  "**/{codeowners,bunfig.toml,lefthook{,-local}.{yml,yaml,toml}}",
   "**/{azure-pipelines,bitbucket-pipelines,appveyor,cloudbuild,buildspec,wercker,action}.{yml,yaml}",
   "**/{jenkinsfile{,.*},*.jenkinsfile,procfile{,.*},vagrantfile,tiltfile,earthfile,renovate.json,renovate.json5}",
   // Instructions and settings of agents and editors.
   "**/{agents,agent,claude,claude.local,gemini,qwen,crush,warp,copilot-instructions,skill}.md",
   "**/{*.prompt.md,*.instructions.md,*.chatmode.md,*.agent.md,*.mdc,opencode.json,mcp.json,devcontainer.json,*.code-workspace}",
-  "**/{.cursorrules,.windsurfrules,.clinerules,.goosehints,.roomodes,.rules}",
   "**/{agents.override,conventions}.md",
   "**/*.worker",
   "**/golem-forge.config.{yml,yaml}",
   // Variables and versions of tools that shells and runtimes read on their own.
-  "**/{.env,.env.*,mise.toml,mise.*.toml,.tool-versions,.python-version,.ruby-version,.node-version,devbox.json,rust-toolchain{,.toml}}",
+  "**/{mise.toml,mise.*.toml,devbox.json,devenv.nix,rust-toolchain{,.toml}}",
   // Files that builds and tests run automatically.
-  "**/{makefile,gnumakefile,*.mk,justfile,.justfile,rakefile,*.rake,thorfile,capfile,cakefile,gruntfile.*,gulpfile.*,jakefile{,.*},taskfile.{yml,yaml}}",
+  "**/{makefile,gnumakefile,*.mk,justfile,rakefile,*.rake,thorfile,capfile,cakefile,gruntfile.*,gulpfile.*,jakefile{,.*},taskfile.{yml,yaml}}",
   "**/{dockerfile,dockerfile.*,*.dockerfile,containerfile,containerfile.*}",
   "**/{docker-compose,compose}{,.*}.{yml,yaml}",
   "**/*.config{,.*}.{js,cjs,mjs,jsx,ts,cts,mts,json}",
@@ -124,8 +122,11 @@ const protectedPatterns = [
   "**/{*.pth,*.cmake,cmakepresets.json,configure,configure.ac,makefile.{am,in},sconscript,wscript,gradle-wrapper.properties}",
   "**/{gradle.properties,global.json,dangerfile,dangerfile.*,fastfile,appfile,guardfile,nodemon.json,phpunit.xml{,.dist},default.nix,setup.hs,rebar.config,brewfile,skaffold.yaml,docker-bake.hcl}",
   "**/{turbo.json,nx.json,lerna.json,vercel.json,netlify.toml,wrangler.{toml,json,jsonc},serverless.{yml,yaml,ts,js},firebase.json,fly.toml,karma.conf.*,wdio.conf.*}",
-  "**/{project.json,angular.json,rush.json,moon.yml,simple-git-hooks.json,buck,*.bzl,snakefile,.drone.star,.rspec,.flake8,.gdbinit,.replit}",
+  "**/{project.json,angular.json,rush.json,moon.yml,simple-git-hooks.json,buck,*.bzl,snakefile}",
   "**/{fabfile.py,dodo.py,conanfile.{py,txt},cabal.project{,.*},*.cabal,stack.yaml,ansible.cfg,gradle/*.versions.toml}",
+  "**/{build.{pl,sc,mill},makefile.pl,dune,xmake.lua,premake*.lua,webpack.*.js,nextflow.config,dbt_project.yml,mkdocs.{yml,yaml}}",
+  "**/{pylintrc,mypy.ini,phpstan.neon{,.dist},psalm.xml{,.dist},{rector,ecs}.php}",
+  "**/{bitrise,codemagic,amplify,render,helmfile,pulumi}.{yml,yaml}",
   // Dependencies: manifests and lockfiles.
   "**/{package.json,package.json5,package.yaml,package-lock.json,npm-shrinkwrap.json,yarn.lock,pnpm-lock.yaml,pnpm-workspace.yaml,bun.lock,bun.lockb}",
   "**/{deno.json,deno.jsonc,deno.lock,pyproject.toml,pipfile,pipfile.lock,poetry.lock,uv.lock,pdm.lock,environment.{yml,yaml}}",
@@ -134,13 +135,19 @@ const protectedPatterns = [
   "**/{*.csproj,*.fsproj,*.vbproj,directory.*.props,directory.*.targets,packages.config,packages.lock.json,nuget.config}",
   "**/{package.swift,package.resolved,podfile,podfile.lock,pubspec.yaml,pubspec.lock,flake.nix,flake.lock,shell.nix}",
   "**/{paket.dependencies,paket.lock,cartfile{,.*},conda-lock.yml,pixi.toml,pixi.lock}",
+  "**/{project.clj,{deps,bb,shadow-cljs}.edn,cpanfile{,.*},*.rockspec,*.opam,dune-project,elm.json,gleam.toml,rebar.lock}",
+  "**/{vcpkg.json,jsr.json,bower.json,import_map.json,berksfile{,.*},puppetfile}",
 ];
 
 const matchesProtected = compileGlob(`{${protectedPatterns.join(",")}}`, { ignoreCase: true });
 
+/** Files that begin with a dot are settings of programs, and often code that these run, except for lists of files and the like. */
+const settings = /^\.(?!(?:[\w-]*ignore|gitkeep|keep|editorconfig|mailmap|nojekyll)$)/i;
+
 /** True for a resolved path that controls CI, builds, tests, ownership, dependencies or agents, and always asks. */
 export function isProtectedPath(path: string): boolean {
-  return matchesProtected(path.split(/[/\\]/).map(plainName).join("/"));
+  const names = path.split(/[/\\]/).map(plainName);
+  return settings.test(names.at(-1) ?? "") || matchesProtected(names.join("/"));
 }
 
 /** True if a text names a path as a separate word. */
