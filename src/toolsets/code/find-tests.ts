@@ -87,7 +87,9 @@ export async function testCommand(
   { folder, runner, only }: FoundTests,
   args: readonly string[],
 ): Promise<string[]> {
-  const forNamed = runner.commandForNamed ?? runner.command;
+  const asked = args.length > 0 ? args : only;
+  const forFiles = (await areFiles(workspace, folder, asked)) ? runner.commandForFiles : undefined;
+  const forNamed = forFiles ?? runner.commandForNamed ?? runner.command;
   const named = runner.select ?? ((names: readonly string[]) => [...names]);
   if (args.length > 0) return [...forNamed, ...named(await fromFolder(workspace, { folder, only }, args))];
   if (only.length === 0) return runner.command;
@@ -98,6 +100,12 @@ export async function testCommand(
     return type === "directory" ? `${path}/` : path;
   });
   return [...runner.command, ...runner.folderOptions, ...(await Promise.all(paths))];
+}
+
+async function areFiles(workspace: Workspace, folder: string, args: readonly string[]): Promise<boolean> {
+  const names = args.filter((arg) => !arg.startsWith("-"));
+  const exist = await Promise.all(names.map((name) => workspace.exists(posix.join(folder, name))));
+  return names.length > 0 && exist.every(Boolean);
 }
 
 /** Makes arguments that name files relative to the folder in which the runner starts. */

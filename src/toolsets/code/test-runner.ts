@@ -35,6 +35,8 @@ export interface TestRunner {
   command: string[];
   /** The command for running named tests or those of a folder, if it differs. */
   commandForNamed?: string[];
+  /** The command for running named files, if the usual one would also run those that the script itself names. */
+  commandForFiles?: string[];
   /** Commands for the other tests of the same script, such as those with other settings. */
   furtherCommands?: string[][];
   /** The options with which it runs only the tests in the folders that follow; undefined if it cannot. */
@@ -177,7 +179,8 @@ export const updatesSnapshots = /^--?(?:u|update[\w-]*|snapshot-update)(?:=.*)?$
 
 /** A word that means the same without a shell: plain, or in quotes without anything that a shell replaces. */
 const shellWord = /[\w@./:=,+-]+|'[^']*'|"[^"$`\\]*"/;
-const plainCommand = new RegExp(`^(?:(?:${shellWord.source})(?:\\s+|$))+$`);
+/** The same, or a pattern that a shell replaces by names of files. */
+const fileWord = /[\w@./:=,+*?{}-]+|'[^']*'|"[^"$`\\]*"/;
 
 /**
  * Returns the words of a script's commands if they have to be started without the script, which is possible where they need
@@ -185,13 +188,44 @@ const plainCommand = new RegExp(`^(?:(?:${shellWord.source})(?:\\s+|$))+$`);
  * so that no test would fail.
  */
 function commandsAfterChecks(script: string): string[][] {
+  const commands = plainCommands(script);
+  const hasReason = script.includes("&&") || commands.flat().some((word) => updatesSnapshots.test(word));
+  return hasReason ? commands : [];
+}
+
+/** Returns the words of a script's commands after checks; none if one of them needs a shell. */
+function plainCommands(script: string, word = shellWord): string[][] {
+  const plainCommand = new RegExp(`^(?:(?:${word.source})(?:\\s+|$))+$`);
   const commands = script.split("&&").map((command) => command.trim());
   const first = commands.findIndex((command) => !isCheck.test(command));
   const own = first === -1 ? [] : commands.slice(first);
   if (!own.every((command) => plainCommand.test(command))) return [];
-  const words = own.map((command) => command.match(new RegExp(shellWord, "g")) ?? []);
-  const hasReason = commands.length > 1 || words.flat().some((word) => updatesSnapshots.test(word));
-  return hasReason ? words.map((command) => command.map((word) => word.replace(/^(['"])(.*)\1$/, "$2"))) : [];
+  return own.map((command) =>
+    (command.match(new RegExp(word, "g")) ?? []).map((word) => word.replace(/^(['"])(.*)\1$/, "$2")),
+  );
+}
+
+/** Programs that measure coverage or start others, with their options, and variables. */
+const startsRunner = /^(?:cross-env|c8|nyc|npx|pnpm|yarn|exec|--?[\w-]+(?:=.*)?|\w+=.*)$/;
+/** Options of node, mocha and borp with their value in the next word. */
+const takesValue =
+  /^(?:-[rRutsgfjO]|--(?:require|import|loader|experimental-loader|env-file|conditions|config|file|package|reporter|reporter-options?|ui|timeout|slow|retries|jobs|grep|fgrep|ignore|exclude|extension|pattern|concurrency|test-[\w-]+))$/;
+
+/** Returns the command of a script that starts this runner, without the tests that it names; undefined if it needs a shell. */
+function withoutOwnFiles(script: string, runner: string): string[] | undefined {
+  const [words = []] = plainCommands(script, fileWord);
+  const at = words.indexOf(runner);
+  if (at === -1 || !words.slice(0, at).every((word) => startsRunner.test(word))) return undefined;
+  const variables = words.slice(0, at).filter((word) => /^\w+=/.test(word));
+  const options = words
+    .slice(at + 1)
+    .filter((word, index) => word.startsWith("-") || takesValue.test(words[at + index] ?? ""))
+    .filter((word) => !updatesSnapshots.test(word));
+  if (options.some((option) => /[*?{]/.test(option))) return undefined;
+  // The files in borp's settings would be added as well.
+  if (runner === "borp") variables.push("BORP_CONF_FILE=none");
+  const program = runner === "node" ? ["node"] : ["npx", "--no-install", runner];
+  return [...(variables.length > 0 ? ["env", ...variables] : []), ...program, ...options];
 }
 
 /** Returns the commands of a script that start Node's test runner, if other commands are before or after them. */
@@ -287,17 +321,20 @@ function nodeRunner(
     const commands = through("jest", { options: ["--json", "--ci", "--updateSnapshot=false"] });
     return { name: "jest", ...commands, report: "jest", reason: because, folderOptions: ["--passWithNoTests"] };
   }
+  function forFiles(runner: string, options: string[]): Pick<TestRunner, "commandForFiles"> {
+    const command = isBuilt ? undefined : withoutOwnFiles(script, runner);
+    return command ? { commandForFiles: [...command, ...options] } : {};
+  }
+
   if (uses("mocha")) {
-    return {
-      name: "mocha",
-      ...through("mocha", { options: ["--reporter", "json"] }),
-      report: "mocha",
-      reason: because,
-    };
+    const options = ["--reporter", "json"];
+    const commands = { ...through("mocha", { options }), ...forFiles("mocha", options) };
+    return { name: "mocha", ...commands, report: "mocha", reason: because };
   }
   for (const [name, option] of tapRunners) {
-    if (uses(name) && !nodeTest.test(script))
-      return { name, ...through(name, { options: [option] }), report: "tap", reason: because };
+    if (!uses(name) || nodeTest.test(script)) continue;
+    const ofFiles = name === "borp" ? forFiles("borp", [option]) : {};
+    return { name, ...through(name, { options: [option] }), ...ofFiles, report: "tap", reason: because };
   }
   if (nodeTest.test(script)) {
     const [first, ...furtherCommands] = isBuilt ? [] : nodeTestsAfterChecks(script);
@@ -305,7 +342,8 @@ function nodeRunner(
     // command's option.
     const isOurs = nodeTest.test(last) && !script.includes("--test-reporter");
     const command = first ?? [...npmTest, ...(isOurs ? ["--test-reporter=tap"] : [])];
-    return { name: "node --test", command, furtherCommands, report: "tap", reason: because };
+    const ofFiles = forFiles("node", script.includes("--test-reporter") ? [] : ["--test-reporter=tap"]);
+    return { name: "node --test", command, furtherCommands, ...ofFiles, report: "tap", reason: because };
   }
   if (!hasScript) return undefined;
   const all = startsPackages.test(script) ? { scriptOfAllPackages: script } : {};

@@ -687,9 +687,34 @@ describe("the test runner and the formatter of a project", () => {
     [
       { "package.json": '{"scripts":{"test":"node --test && tsd"}}', "test/a.test.js": "" },
       { path: "test/a.test.js" },
-      "node --test-reporter=tap --test test/a.test.js",
+      "node --test --test-reporter=tap test/a.test.js",
     ],
     [{ "CMakeLists.txt": "project(a)\nenable_testing()\n" }, { args: ["tests/a.c"] }, "ctest --tests-regex a"],
+    ...[
+      ["mocha", "npx --no-install mocha --reporter json test/a.js"],
+      [
+        "mocha -r ts-node/register --check-leaks test/ 'spec/*.js'",
+        "npx --no-install mocha -r ts-node/register --check-leaks --reporter json test/a.js",
+      ],
+      [
+        "npm run lint && NODE_ENV=test nyc --silent mocha test",
+        "env NODE_ENV=test npx --no-install mocha --reporter json test/a.js",
+      ],
+      ["npm run build && mocha test", "npm test --silent -- --reporter json test/a.js"],
+      ["mocha $FILES", "npm test --silent -- --reporter json test/a.js"],
+      ["borp -t 1000 'test/*.js'", "env BORP_CONF_FILE=none npx --no-install borp -t 1000 --reporter=tap test/a.js"],
+      ["node --import tsx --test test/**/*.{js,ts}", "node --import tsx --test --test-reporter=tap test/a.js"],
+      ["node --import tsx --test 'test/*.js'", "node --import tsx --test --test-reporter=tap test/a.js"],
+    ].map(([script, command = ""]): [Record<string, string>, { args: string[] }, string] => [
+      { "package.json": JSON.stringify({ scripts: { test: script } }), "test/a.js": "" },
+      { args: ["test/a.js"] },
+      command,
+    ]),
+    [
+      { "package.json": '{"scripts":{"test":"mocha test"}}', "test/a.js": "" },
+      { args: ["--grep", "adds"] },
+      "npm test --silent -- --reporter json --grep adds",
+    ],
   ])("in %j, the tests that %j names are run", async (files, { path, args = [] }, command) => {
     const workspace = memoryWorkspace(files);
 
