@@ -52,7 +52,7 @@ ${partMarkup("plan")}
 <aside aria-label="Run">
 ${partMarkup("commands")}
 ${partMarkup("workers")}
-<section aria-labelledby="time-title"><h2 id="time-title">Time</h2>${partMarkup("timeline")}</section>
+<section aria-labelledby="time-title">${partMarkup("timeline")}</section>
 <section aria-labelledby="limits-title"><h2 id="limits-title">Limits</h2>${partMarkup("limits")}</section>
 <details><summary>How a run works</summary>${partMarkup("chart")}</details>
 </aside>

@@ -40,7 +40,7 @@ export function partsOf(tree: RunTree, context: PageContext): PagePart[] {
       "limits",
       html`${renderLimits(root, context.now)}<p class="numbers">${renderUsage(root)}</p>${renderApprovalStats(tree)}`,
     ),
-    part("timeline", html`${renderTimeline(root, context.now)}`),
+    part("timeline", renderTime(root, context.now)),
     part("workers", renderWorkers(tree.runs, context.now)),
     part("commands", renderCommands(root, context)),
     part("chart", renderChart(root.state)),
@@ -199,7 +199,7 @@ function renderCommands({ outcome, state, pullRequest }: RunNode, { viewer, path
   const thread = html`<a href="${threadUrl}">thread</a>`;
   const canRetry = viewer.kind === "signed-in" && viewer.canCommand;
   if (outcome) {
-    return html`<p class="small">This run has ended. Start another from the ${thread}.</p>${canRetry && renderRetry(viewer.formKey, path)}`;
+    return html`<p class="small">This run has ended. Start another from the ${thread}.</p>${canRetry && renderRetry(viewer.formKey, path, "Starts the task again from the beginning.")}`;
   }
   switch (viewer.kind) {
     case "anonymous":
@@ -214,7 +214,7 @@ function renderCommands({ outcome, state, pullRequest }: RunNode, { viewer, path
   const key = formKeyField(viewer.formKey);
   const isPaused = state === "interrupted";
   const label = isPaused ? "Resume with instructions (optional)" : "Message the worker";
-  return html`${state === "retrying" && renderRetry(viewer.formKey, path)}<form method="post" action="${path}/${isPaused ? "resume" : "say"}">${key}
+  return html`${state === "retrying" && renderRetry(viewer.formKey, path, "Calls the model again at once.")}<form method="post" action="${path}/${isPaused ? "resume" : "say"}">${key}
 <label for="text">${label}</label><textarea id="text" name="text" rows="2" maxlength="20000" ${isPaused ? "" : html`required`}></textarea>
 <button class="primary">${isPaused ? "Resume" : "Send"}</button></form>
 ${!isPaused && html`<form method="post" action="${path}/stop">${key}<button>Stop</button> <span class="small">Pauses all workers in this thread; you can resume them.</span></form>`}
@@ -229,8 +229,13 @@ ${
 <details><summary>Cancel</summary><form method="post" action="${path}/cancel">${key}<button class="bad">Cancel all workers</button> <span class="small">Ends all workers in this thread for good.</span></form></details>`;
 }
 
-function renderRetry(formKey: string, path: string): Html {
-  return html`<form method="post" action="${path}/retry">${formKeyField(formKey)}<button>Try again</button> <span class="small">Calls the model again at once, or starts the task again when the run has ended.</span></form>`;
+function renderRetry(formKey: string, path: string, effect: string): Html {
+  return html`<form method="post" action="${path}/retry">${formKeyField(formKey)}<button>Try again</button> <span class="small">${effect}</span></form>`;
+}
+
+function renderTime(run: RunNode, now: number): Html {
+  const timeline = renderTimeline(run, now);
+  return timeline ? html`<h2 id="time-title">Time</h2>${timeline}` : html``;
 }
 
 /** Renders the open questions of a run, with buttons for the suggested answers. */

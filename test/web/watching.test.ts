@@ -328,3 +328,18 @@ test("the page of a run whose log was removed says so, and still says how the ru
   expect(text).toContain("The log of this run was removed on ");
   expect(text).toContain("No tests.");
 });
+
+test("Try again says what it does to a run that has ended, and to one whose model call failed", async () => {
+  const { startRun, get, pathOf, signedIn } = await world();
+  await startRun("abc1", { value: "ended", context: { outcome: { kind: "failed", reason: "No tests." } } });
+  await startRun("abc2", { value: "retrying" });
+  const as = { cookie: signedIn("mia").cookie };
+
+  const { text: ended } = await get(pathOf("abc1"), as);
+  const { text: retrying } = await get(pathOf("abc2"), as);
+
+  expect(ended).toContain("Starts the task again from the beginning.");
+  expect(retrying).toContain("Calls the model again at once.");
+  // A run of less than a second has no timeline.
+  expect(ended).not.toContain(">Time<");
+});
