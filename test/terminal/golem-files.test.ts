@@ -121,6 +121,14 @@ test.each([
   expect(code).toBe(1);
 });
 
+test("golem check lists the problems of a file by their positions", async () => {
+  const { text } = await check({
+    ...worker("a", "toolsets:\n  filesystm: {}\n  workers: { allowed: [nobody] }\nmodel: nowhere\n"),
+  });
+
+  expect([...text.matchAll(/a\.worker:(\d+):/g)].map(([, line]) => Number(line))).toEqual([4, 5, 6]);
+});
+
 test("golem check finds circular delegation", async () => {
   const calls = (name: string) => `toolsets:\n  workers: { allowed: [${name}] }\n`;
   const { code, text } = await check({

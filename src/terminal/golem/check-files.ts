@@ -34,7 +34,8 @@ export async function checkFiles(given: readonly string[], context: CommandConte
   const workers = await callsByWorker(files, root, config.workersDirectory);
   let problemCount = 0;
   for (const file of files) {
-    for (const { message, line = 1, column = 1 } of await checkFile(file, workers)) {
+    const problems = (await checkFile(file, workers)).map((problem) => ({ line: 1, column: 1, ...problem }));
+    for (const { message, line, column } of problems.sort((a, b) => a.line - b.line || a.column - b.column)) {
       problemCount++;
       writeWrapped(output, visible(`${relative(cwd, file) || file}:${line}:${column}: ${message}\n`));
     }
