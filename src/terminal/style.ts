@@ -70,9 +70,10 @@ export function wrapLines(text: string, columns: number): string {
       // A deep indentation is not repeated: it would leave no room, and fill the memory.
       const hanging = Math.max(2, ...[margin.length, column].filter((indent) => indent <= columns / 2));
       const indent = isQuoted ? `${margin}${wrapMark} ` : " ".repeat(hanging);
-      // What precedes the second column of a list is as wide as the indentation of the rows that follow.
-      const isList = column === hanging && plain === line && /^[ -~]*$/.test(line.slice(0, column));
-      const head = isList ? line.slice(0, column) : "";
+      // An indentation, and what precedes the second column of a list, are as wide as the indentation of the rows below.
+      const start = line.slice(0, hanging);
+      const isAligned = hanging === Math.max(margin.length, column) && plain === line && /^[ -~…]*$/.test(start);
+      const head = isAligned ? start : "";
       const [first, ...rest] = wrap(line.slice(head.length), Math.max(10, columns - indent.length));
       return [
         `${head}${first}`,

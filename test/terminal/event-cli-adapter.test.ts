@@ -596,6 +596,26 @@ test("a line with a deep indentation is wrapped without repeating it", () => {
   expect(Math.max(...rows.map((row) => row.length))).toBeLessThanOrEqual(80);
 });
 
+test.each([
+  [
+    "an ellipsis in its first column",
+    "  golem eval [task…]           ",
+    "run tasks with models, and report which were solved",
+  ],
+  [
+    "a row that continues another",
+    " ".repeat(32),
+    "copy everything to an empty PostgreSQL database; the server must be stopped",
+  ],
+])("a list with %s fills the width of the terminal", (_, start, text) => {
+  const [first = "", ...rest] = wrapLines(start + text, 80).split("\n");
+  const [nextWord = ""] = rest.join("").trim().split(" ");
+
+  expect(first.length).toBeLessThanOrEqual(80);
+  expect(`${first.trimEnd()} ${nextWord}`.length).toBeGreaterThan(80);
+  expect(rest.every((row) => row.startsWith(" ".repeat(start.length)))).toBe(true);
+});
+
 test("the second column of a list is wrapped at the width of the terminal, in its first row too", () => {
   const option = "      --json                    print one event per line, for scripts, and ask no questions";
 

@@ -42,7 +42,7 @@ test("an interrupted run is resumed with a message, and keeps its files and its 
   expect(world.read("a.txt")).toBe("worker\n");
   const again = world.give(["resume", id]);
   expect(await again.code).toBe(2);
-  expect(again.errors()).toContain(`The run ${id} has ended, and you already decided what happens to its changes.`);
+  expect(again.errors()).toContain(`The run ${id} has ended and cannot be resumed.`);
 });
 
 test("a resumed run applies its changes to what the person has written since", async () => {

@@ -517,7 +517,7 @@ test("golem workers lists the workers of the checkout and those that ship", asyn
 test.each<[string[], string]>([
   [["rnu", "fixer"], 'Unknown command "rnu". Did you mean golem run?'],
   [["--modle", "x"], "Unknown option --modle before a command."],
-  [["run", "fixer", "x", "--modle", "y"], "Unknown option --modle. Did you mean --model?"],
+  [["run", "fixer", "x", "--modle", "y"], "Unknown option --modle. Did you mean --model? --help lists the options."],
   [["run", "fixer", "x", "--model"], "--model needs a value."],
   [["run", "fixer", "x", "--json=yes"], '--json takes no value, but was given "yes".'],
   [["run", "fixer", "x", "--apply", "--branch"], "Choose one of --apply and --branch."],

@@ -91,5 +91,5 @@ export function parseWords(args: readonly string[], known: KnownOptions): Words 
 }
 
 function unknownOption(given: string, known: readonly string[]): string {
-  return `Unknown option ${given}.${didYouMean(given.replace(/^-+/, ""), known, "--")} See golem help.`;
+  return `Unknown option ${given}.${didYouMean(given.replace(/^-+/, ""), known, "--")} --help lists the options.`;
 }

@@ -43,7 +43,7 @@ Without one: npm run demo.
 export const commandHelp = {
   run: {
     usage: 'run <worker> ["task"]',
-    summary: "run a worker on this checkout, or a program by its folder or file; the task may be piped in",
+    summary: "run a worker on this checkout, or a program; the task may be piped in",
     details: runOptions.replaceAll("golem run only: ", ""),
   },
   resume: {
@@ -81,7 +81,8 @@ Exit codes: 0 no problem, 1 problems found, 2 nothing to check.
     details: `  --ref <branch, tag or commit> read the worker at this revision (default: the default branch)
   --yes                         write it without asking
 
-The token in GITHUB_TOKEN or GH_TOKEN is used if there is one; GITHUB_API_URL names an Enterprise Server.
+The token in GITHUB_TOKEN or GH_TOKEN is used if there is one; GITHUB_API_URL
+names an Enterprise Server.
 `,
   },
   setup: {
@@ -92,7 +93,7 @@ The token in GITHUB_TOKEN or GH_TOKEN is used if there is one; GITHUB_API_URL na
   },
   doctor: {
     usage: "doctor",
-    summary: "check a server's settings, App, webhook, model, sandbox and database, or the GitHub Action of a checkout",
+    summary: "check the settings and services of a server, or the GitHub Action of a checkout",
     details: `  --env-file <file>             read the server's settings from this file (default: .env, unless it is committed)
   --no-model-call               do not call the model
 `,
@@ -100,9 +101,11 @@ The token in GITHUB_TOKEN or GH_TOKEN is used if there is one; GITHUB_API_URL na
   action: {
     usage: "action",
     summary: "run one job of the GitHub Action; the workflow calls it",
-    details: `  Reads the event and the settings from the environment of a job of GitHub Actions. See docs/github-action.md.
+    details: `It reads the event and the settings from the environment of a job of GitHub
+Actions. See docs/github-action.md.
 
-Exit codes: 0 every run waits or has ended, 2 a setting is missing or wrong, 130 cancelled.
+Exit codes: 0 every run waits or has ended, 2 a setting is missing or wrong,
+130 cancelled.
 `,
   },
   audit: {
@@ -110,9 +113,11 @@ Exit codes: 0 every run waits or has ended, 2 a setting is missing or wrong, 130
     summary: "check the ledger of approvals, or the approvals that a commit names",
     details: `  --database <URL or path>      the server's database (default: DATABASE_URL, also from .env)
 
-Without a commit, the hash chain of the ledger is checked. With one, its trailers are compared with the ledger.
+Without a commit, the hash chain of the ledger is checked. With one, its
+trailers are compared with the ledger.
 
-Exit codes: 0 intact, 1 an entry is broken or the ledger does not confirm the commit, 2 it cannot be read.
+Exit codes: 0 intact, 1 an entry is broken or the ledger does not confirm the
+commit, 2 it cannot be read.
 `,
   },
   costs: {
@@ -135,7 +140,8 @@ Exit codes: 0 intact, 1 an entry is broken or the ledger does not confirm the co
 
       --database <URL or path>  the server's database (default: DATABASE_URL, also from .env)
 
-Over PostgreSQL, backup and restore run pg_dump and pg_restore. Set PGPASSWORD if an address has no password.
+Over PostgreSQL, backup and restore run pg_dump and pg_restore. Set PGPASSWORD
+if an address has no password.
 
 Exit codes: 0 done, 1 the database is damaged, 2 the action failed.
 `,
@@ -143,8 +149,9 @@ Exit codes: 0 done, 1 the database is damaged, 2 the action failed.
   eval: {
     usage: "eval [task…]",
     summary: "run tasks with models, and report which were solved at what cost",
-    details: `  A task is a folder with a task.yml, a folder of such folders, or a file in SWE-bench's format (.jsonl). Default: the
-  folder evals of the current folder, otherwise the included tasks.
+    details: `A task is a folder with a task.yml, a folder of such folders, or a file in
+SWE-bench's format (.jsonl). Default: the folder evals of the current folder,
+otherwise the included tasks.
 
   -m, --model provider:model    evaluate this model; repeat it for more (default: GOLEM_FORGE_MODEL)
       --repeat <number>         attempts at each task with each model (default: 1)
@@ -159,9 +166,11 @@ Exit codes: 0 done, 1 the database is damaged, 2 the action failed.
       --trust-tools             trust the tasks: their workers' code, and files outside of them
       --unsafe-checks           run setup and checks on this machine without a sandbox
 
-All calls that need approval are approved and counted. The workers cannot use GitHub or the web, and cannot ask anyone.
+All calls that need approval are approved and counted. The workers cannot use
+GitHub or the web, and cannot ask anyone.
 
-Exit codes: 0 every attempt completed, 1 an attempt crashed, 2 not started, 130 interrupted.
+Exit codes: 0 every attempt completed, 1 an attempt crashed, 2 not started, 130
+interrupted.
 `,
   },
   completion: {
@@ -184,8 +193,9 @@ export function helpText(command?: CommandName): string {
   }
   const width = Math.max(...Object.values(commandHelp).map(({ usage }) => usage.length));
   const rows = Object.values(commandHelp).map(({ usage, summary }) => `  golem ${usage.padEnd(width)}  ${summary}`);
-  return `golem runs a worker on the git checkout in the current folder. The worker changes files in memory only:
-nothing on disk changes until you have seen the changes and chosen what to do with them.
+  return `golem runs a worker on the git checkout in the current folder. The worker
+changes files in memory only: nothing on disk changes until you have seen the
+changes and chosen what to do with them.
 
 ${rows.join("\n")}
   golem ${"--version".padEnd(width)}  show the version of golem

@@ -143,7 +143,7 @@ export async function prepareResume(request: ResumeRequest, context: CommandCont
     if (!last || !resumed) throw new UserError(`The run ${id} was never started. Start a new one with golem run.`);
     if (await areChangesHandled(saved.store)) {
       throw new UserError(
-        `The run ${id} has ended, and you already decided what happens to its changes. golem log ${id} shows it.`,
+        `The run ${id} has ended and cannot be resumed. golem log ${id} shows it, and golem run starts a new one.`,
       );
     }
     const models = createModels(config.models);
