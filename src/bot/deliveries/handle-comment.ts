@@ -6,6 +6,7 @@ import { httpStatusOf } from "#bot/github/refusals.ts";
 import { inline } from "#bot/render/markdown.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub, GitHubRefusalError, type ReactionContent } from "#domain/github.ts";
+import { LeaseLostError } from "#domain/work-context.ts";
 import type { ThreadRef } from "#runtime/runs.ts";
 import { needsRun, parseToolCommand } from "#ui/run-commands.ts";
 import { startTriggered } from "./handle-triggers.ts";
@@ -232,6 +233,8 @@ interface Action {
 async function handleCommand(command: AuthorizedCommand, action: Action): Promise<void> {
   const { comment, context, github } = action;
   const reaction = react("eyes", action);
+  // Its error is thrown once the command is executed.
+  reaction.catch(() => undefined);
   try {
     const { redact, linksTo } = context;
     const answer = await executeCommand(command, { github, runs: context.runs(), comment, redact, linksTo });
@@ -242,8 +245,7 @@ async function handleCommand(command: AuthorizedCommand, action: Action): Promis
     if (!(error instanceof UserError)) throw error;
     await reply(error.message, action);
   }
-  // If the process dies before the reaction is made, the delivery is processed again and makes it then.
-  await Promise.race([reaction, wait(maxReactionMs, undefined, { ref: false })]);
+  await reaction;
 }
 
 function usageOf(command: Extract<ThreadCommand, { kind: "malformed" | "unknown" }>): string {
@@ -263,7 +265,7 @@ async function sendMessage(text: string, action: Action): Promise<void> {
   const hasRuns = text !== "" && (await runs.threadActivity(thread, { isOpen: !comment.closed })) === "live";
   if (!hasRuns) return;
   const isAllowed = await isByWriter(action);
-  if (isAllowed === false && (await runs.mayAnswer(thread, comment.commentId))) void react("confused", action);
+  if (isAllowed === false && (await runs.mayAnswer(thread, comment.commentId))) await react("confused", action);
   if (!isAllowed) return;
 
   try {
@@ -275,7 +277,7 @@ async function sendMessage(text: string, action: Action): Promise<void> {
       commentId: comment.commentId,
       mayAnswer: comment.viaApp === undefined,
     });
-    if (isDelivered) void react("eyes", action);
+    if (isDelivered) await react("eyes", action);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     await reply(error.message, action);
@@ -295,7 +297,7 @@ async function callTool(
   try {
     const command = parseToolCommand(line);
     await runs.runToolCommand(thread, { by, byId, commentId, deliveryId, command, mayBeForeign });
-    if (!mayBeForeign) void react("eyes", action);
+    if (!mayBeForeign) await react("eyes", action);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     if (!mayBeForeign) await reply(error.message, action);
@@ -324,7 +326,7 @@ async function replyOnce(reason: string, markdown: string, action: Action, reade
   const { installationId, owner, repo, thread } = action.comment.thread;
   const key = `${reason} ${installationId} ${owner}/${repo}#${thread} ${reader}`.toLowerCase();
   const runs = action.context.runs();
-  if (await runs.hasRecorded(key)) return void react("confused", action);
+  if (await runs.hasRecorded(key)) return react("confused", action);
   await reply(markdown, action);
   await runs.recordKey(key);
 }
@@ -361,14 +363,18 @@ async function reportProblem(
   await reply(messages[problem], { comment, context, github });
 }
 
-/** Reacts to the comment, best effort: failures are logged and ignored. */
+/**
+ * Reacts to the comment. Failures are logged and ignored, except for a lost lease: then, as when the process dies before the
+ * reaction is made, the delivery is processed again. Resolves after a few seconds even if GitHub has not answered.
+ */
 function react(reaction: ReactionContent, action: Action): Promise<void> {
   const { context } = action;
   const reacting = sendReaction(reaction, action).catch((error: Error) => {
+    if (error instanceof LeaseLostError) throw error;
     context.log.info(`No reaction to delivery ${context.deliveryId}: ${error.message}`);
   });
-  context.inBackground(reacting);
-  return reacting;
+  context.inBackground(reacting.catch(() => undefined));
+  return Promise.race([reacting, wait(maxReactionMs, undefined, { ref: false })]);
 }
 
 async function sendReaction(

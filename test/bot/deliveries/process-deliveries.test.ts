@@ -12,6 +12,7 @@ let store: Store;
 let runs: RecordingRuns;
 let replies: string[];
 let errors: string[];
+let reactions: number[];
 let deleted: Set<number>;
 let processors: DeliveryProcessor[];
 
@@ -22,6 +23,7 @@ beforeEach(() => {
   runs = recordingRuns();
   replies = [];
   errors = [];
+  reactions = [];
   deleted = new Set();
   processors = [];
 });
@@ -38,7 +40,10 @@ function startProcessor(
   const github = {
     repository: { installationId: 7, owner: "octo", repo: "shop" },
     getPermission,
-    addReaction: async () => {},
+    addReaction: async (id) => {
+      await confirmLease();
+      reactions.push(id);
+    },
     listComments: async () => [],
     getComment: async (id) => (deleted.has(id) ? undefined : ({ id } as Comment)),
     createComment: async (_: number, body: CommentBody) => {
@@ -234,6 +239,24 @@ test("a process that has lost its lease writes nothing, and leaves its deliverie
   expect(confirmLease.mock.calls.length).toBeGreaterThan(3);
   expect([replies, errors]).toEqual([[], []]);
   expect(await store.nextDeliveryInMs()).toBeLessThanOrEqual(15_000);
+});
+
+test("a comment whose process lost its lease gets its reaction when the delivery is processed again", async () => {
+  let isLost = true;
+  const confirmLease = async () => {
+    if (isLost) throw new LeaseLostError();
+  };
+  startProcessor(undefined, { confirmLease });
+  await save("1", "/approve k7");
+  await save("2", "Please also change the title.", 2);
+  await pass(6_000);
+  expect(reactions).toEqual([]);
+
+  isLost = false;
+  await pass(30_000);
+
+  expect(reactions.toSorted()).toEqual([1, 2]);
+  expect(await store.nextDeliveryInMs()).toBeUndefined();
 });
 
 test("an event that this release does not handle is kept for another one", async () => {
