@@ -139,9 +139,12 @@ function requireNode(view: View, path: string): TreeNode {
   const node = nodeAt(view, path);
   if (node) return node;
 
+  const folder = folderOf(path);
+  const isLarge = (view.base.folders.get(folder)?.length ?? 0) > maxComparedEntries;
+  const entries = isLarge ? [] : entriesIn(view, folder);
   const near = closestMatch(
     path,
-    entriesIn(view, folderOf(path)).map((entry) => entry.path),
+    entries.map((entry) => entry.path),
   );
   const suggested = near ? [near] : filesNamedAlike(view, path);
   throw toolError(
@@ -151,15 +154,18 @@ function requireNode(view: View, path: string): TreeNode {
   );
 }
 
+/** The entries of a larger folder are not looked at for a suggestion: half a million take more than a second. */
+const maxComparedEntries = 20_000;
 const maxSuggestedFiles = 3;
 
 /** Returns the files elsewhere that have the same name and as many equal folders above as possible; none if they are many. */
 function filesNamedAlike(view: View, path: string): string[] {
   const wanted = path.split("/").reverse();
+  const [name = ""] = wanted;
   let found: string[] = [];
   let most = 1;
   for (const other of view.base.entries.keys()) {
-    if (!`/${other}`.endsWith(`/${wanted[0]}`)) continue;
+    if (!other.endsWith(name) || !`/${other}`.endsWith(`/${name}`)) continue;
     const names = other.split("/").reverse();
     const differing = names.findIndex((name, at) => name !== wanted[at]);
     const equal = differing === -1 ? names.length : differing;

@@ -185,6 +185,15 @@ test("the error for a missing file suggests the files of this name in other fold
   expect(await suggestion("e/index.ts")).toBe("List the folder to see what is there.");
 });
 
+test("a path that is not found in a folder of tens of thousands of entries is not compared with them", async () => {
+  const names = Array.from({ length: 20_001 }, (_, index) => `data/${index}.json`);
+  const workspace = await createMemoryWorkspace(Object.fromEntries(names.map((name) => [name, ""])));
+
+  const error: ToolError = await workspace.read("data/1.jsn").catch((thrown) => thrown);
+
+  expect(error.suggestion).toBe("List the folder to see what is there.");
+});
+
 test("a path that differs from another only in case is refused, and another Unicode form is the same file", async () => {
   const sandbox = await open();
 
