@@ -360,6 +360,31 @@ function describeProgram({ exitCode, stderr }: FailedCommand): string | undefine
   return `${program} is not available in this sandbox${isItself ? "" : `; ${provider}`}. The deployment can mount it: \`sandbox.tools\` in its policy, or GOLEM_FORGE_SANDBOX_TOOL_PATHS.`;
 }
 
+/** What toolchains say when a project needs a newer one, with the version if they name it. */
+const tooOld = [
+  { name: "Go", says: /invalid go version '(\d[\w.]{0,20})'|go\.mod requires go >= (\d[\w.]{0,20})/ },
+  {
+    name: "Rust",
+    says: /requires rustc (\d[\w.]{0,20}) or newer|lock ?file version \S{1,20} requires `-Znext-lockfile-bump`|feature `edition20\d\d` is required/,
+  },
+  { name: "Python", says: /requires a different Python: \S{1,20} not in '[>=~]{1,2} ?(\d[\w.]{0,20})/ },
+  { name: "Ruby", says: /Your Ruby version is \S{1,20}, but your Gemfile specified [>=~ ]*(\d[\w.]{0,20})/ },
+  { name: "JDK", says: /release version (\d{1,3}) not supported|invalid (?:source|target) release: (\d{1,3})/ },
+  { name: "CMake", says: /CMake (\d[\w.]{0,20}) or higher is required/ },
+];
+
+/** Names a toolchain that is older than what the project needs; undefined if none is known to be. */
+function describeOldToolchain(stderr: string): string | undefined {
+  for (const { name, says } of tooOld) {
+    const [found, ...versions] = says.exec(stderr) ?? [];
+    if (found === undefined) continue;
+    const version = versions.find((one) => one !== undefined);
+    const needed = version === undefined ? `a newer version of ${name}` : `${name} ${version} or later`;
+    return `This project needs ${needed}, which this sandbox does not have. The deployment can mount it: \`sandbox.tools\` in its policy, or GOLEM_FORGE_SANDBOX_TOOL_PATHS.`;
+  }
+  return undefined;
+}
+
 /**
  * Explains what to do about a missing program or package, in a sentence or two; undefined if none was missing. `installation`
  * is the last one of the run: if its package manager is missing, there is no point in calling install_package again.
@@ -367,7 +392,7 @@ function describeProgram({ exitCode, stderr }: FailedCommand): string | undefine
 export function describeMissingProgram(failed: FailedCommand, installation?: FailedCommand): string | undefined {
   const { exitCode, stderr } = failed;
   if (exitCode === 0) return undefined;
-  const program = describeProgram(failed);
+  const program = describeProgram(failed) ?? describeOldToolchain(stderr);
   if (program !== undefined) return program;
   if (
     /Could not find .{1,200} in (locally installed gems|any of the sources)|bundler: command not found|Bundler::(GemNotFound|GitError)/.test(

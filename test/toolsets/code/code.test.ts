@@ -634,7 +634,8 @@ describe("the test runner and the formatter of a project", () => {
     [{ "settings.gradle": "", "app/build.gradle": "" }, "gradle test"],
     [{ "CMakeLists.txt": "project(a)\nenable_testing()\n", "tools/test_a.py": "" }, "ctest"],
     [{ "CMakeLists.txt": "project(a)\ninclude(CTest)\n", "pyproject.toml": "" }, "pytest"],
-    [{ "CMakeLists.txt": "project(a)\ninclude(CTest)\n", Makefile: "test: all\n" }, "make test"],
+    [{ "CMakeLists.txt": "project(a)\ninclude(CTest)\n", Makefile: "test: all\n" }, "ctest"],
+    [{ "CMakeLists.txt": "project(a)\n", Makefile: "test: all\n" }, "make test"],
     [{ Makefile: "test := 1\n" }, undefined],
     [{ "README.md": "" }, undefined],
   ])("%j is tested with %s", async (files: Record<string, string>, name) => {
@@ -951,6 +952,22 @@ describe("the test runner and the formatter of a project", () => {
       "> No cached version of junit:junit:4.13 available for offline mode.",
       "install_package cannot install those of Maven or Gradle",
     ],
+    [
+      1,
+      "go: errors parsing go.mod:\ngo.mod:3: invalid go version '1.25.0': must match format 1.23",
+      "This project needs Go 1.25.0 or later, which this sandbox does not have. The deployment can mount it: `sandbox.tools`",
+    ],
+    [1, "go: go.mod requires go >= 1.25.0 (running go 1.22.1; GOTOOLCHAIN=local)", "needs Go 1.25.0 or later"],
+    [101, "error: package `a v1` cannot be built because it requires rustc 1.85 or newer", "needs Rust 1.85 or later"],
+    [
+      101,
+      "lock file version `4` was found, but lock file version 4 requires `-Znext-lockfile-bump`",
+      "a newer version of Rust",
+    ],
+    [1, "ERROR: Package 'a' requires a different Python: 3.11.2 not in '>=3.12'", "needs Python 3.12 or later"],
+    [18, "Your Ruby version is 3.1.2, but your Gemfile specified ~> 3.3.0", "needs Ruby 3.3.0 or later"],
+    [1, "Fatal error compiling: error: release version 21 not supported", "needs JDK 21 or later"],
+    [1, "CMake 3.30 or higher is required.  You are running version 3.25.1", "needs CMake 3.30 or later"],
     [1, "Error: Cannot find module './mine.js'", undefined],
     [0, "npm error code ENOTCACHED", undefined],
   ])("exit code %i with %j is explained as a missing program", (exitCode, stderr, said) => {
