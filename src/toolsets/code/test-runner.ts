@@ -69,14 +69,12 @@ export async function findTestRunner(workspace: Workspace, folder: string): Prom
   if (await has("Cargo.toml")) return cargoRunner;
   const ofJava = (await mavenRunner(workspace, folder)) ?? (await gradleRunner(workspace, folder));
   if (ofJava) return ofJava;
-  const makefile = (await has("Makefile")) ? await workspace.read(at("Makefile")) : "";
-  const isMade = /^test[ \t]*:(?!=)/m.test(makefile);
-  const ofCmake = isMade ? undefined : await cmakeRunner(workspace, folder);
+  const ofCmake = await cmakeRunner(workspace, folder);
   const ofPython = await pythonRunner(workspace, folder, { byTestFiles: ofCmake === undefined });
-  if (ofPython) return ofPython;
-  const ofRuby = await rubyRunner(workspace, at);
-  if (ofRuby) return ofRuby;
-  if (!isMade) return ofCmake;
+  const ofProject = ofPython ?? (await rubyRunner(workspace, at)) ?? ofCmake;
+  if (ofProject) return ofProject;
+  const makefile = (await has("Makefile")) ? await workspace.read(at("Makefile")) : "";
+  if (!/^test[ \t]*:(?!=)/m.test(makefile)) return undefined;
   return {
     name: "make test",
     command: ["make", "test"],
