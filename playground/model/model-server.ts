@@ -1,10 +1,9 @@
-import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { messageOf } from "#domain/errors.ts";
+import { listen } from "#playground/github/listen.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 
 const ChatMessage = z.looseObject({
@@ -59,8 +58,6 @@ export interface ModelServer {
 
 export interface ModelServerOptions {
   script: (request: ChatRequest) => ModelReply | Promise<ModelReply>;
-  /** Default: any free port. */
-  port?: number;
   log?: (line: string) => void;
 }
 
@@ -73,7 +70,7 @@ export function turnOf(messages: readonly { role: string }[]): number {
 }
 
 /** Starts a server on the loopback address that implements OpenAI's chat completions with scripted replies. */
-export async function startModelServer({ script, port = 0, log = () => {} }: ModelServerOptions): Promise<ModelServer> {
+export async function startModelServer({ script, log = () => {} }: ModelServerOptions): Promise<ModelServer> {
   const requests: ChatRequest[] = [];
 
   async function chat(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -107,11 +104,8 @@ export async function startModelServer({ script, port = 0, log = () => {} }: Mod
       else sendError(response, { status: 500, message });
     });
   });
-  server.listen(port, "127.0.0.1");
-  await once(server, "listening");
-
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    url: `http://127.0.0.1:${await listen(server, 0)}/v1`,
     requests,
     close: () =>
       new Promise((resolve) => {

@@ -11,9 +11,8 @@ const converted = new WeakMap<NamedTool, Tool>();
  * because the SDK would call it, and without validation, because invalid calls must come back unchanged.
  */
 export async function offerTools(tools: readonly NamedTool[]): Promise<ToolSet> {
-  const entries: [string, Tool][] = [];
-  for (const tool of tools) entries.push([tool.name, converted.get(tool) ?? (await convert(tool))]);
-  return Object.fromEntries(entries);
+  const entryOf = async (tool: NamedTool) => [tool.name, converted.get(tool) ?? (await convert(tool))] as const;
+  return Object.fromEntries(await Array.fromAsync(tools, entryOf));
 }
 
 const sizes = new WeakMap<NamedTool, number>();

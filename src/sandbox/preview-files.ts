@@ -32,12 +32,10 @@ export async function previewFiles(
 ): Promise<PreviewSection[]> {
   const budget = new DiffBudget();
   const loop = new EventLoopYielder();
-  const sections: PreviewSection[] = [];
-  for (const file of files) {
+  return Array.fromAsync(files, async (file) => {
     if (loop.isDue) await loop.turn();
-    sections.push(await previewFile(file, { budget, loop, ...limits }));
-  }
-  return sections;
+    return previewFile(file, { budget, loop, ...limits });
+  });
 }
 
 async function previewFile(file: FileVersions, options: DiffOptions): Promise<PreviewSection> {

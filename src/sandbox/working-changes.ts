@@ -58,10 +58,9 @@ export function workingChanges({
       const changed = (await view.changes()).map((change) => change.path).filter((path) => isWithin(path, within));
       const budget = new DiffBudget();
       const loop = new EventLoopYielder();
-      const diffs: string[] = [];
-      for (const { path, ...versions } of await versionsOf(changed)) {
-        diffs.push(await runInTurns(diffFile(path, versions, budget), loop));
-      }
+      const diffs = await Array.fromAsync(await versionsOf(changed), ({ path, ...versions }) =>
+        runInTurns(diffFile(path, versions, budget), loop),
+      );
       return diffs.join("");
     },
 

@@ -18,8 +18,7 @@ export async function createSignedCommit(
   { message, parents, tree, baseTree, files }: NewCommit,
 ): Promise<string> {
   if (files.length > 0) {
-    const entries = [];
-    for (const file of files) entries.push(await treeEntry(api, file));
+    const entries = await Array.fromAsync(files, (file) => treeEntry(api, file));
     const parameters = { base_tree: baseTree, tree: entries };
     const created = await api.call("POST /repos/{owner}/{repo}/git/trees", parameters, options);
     if (created.sha !== tree) {

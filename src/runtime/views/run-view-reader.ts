@@ -244,9 +244,8 @@ export class RunViewReader {
     cached.run = run;
     cached.spec = spec;
 
-    const changedChildren: boolean[] = [];
-    for (const child of await this.#options.store.childrenOf(run.id))
-      changedChildren.push(await this.#updateRun(tree, child));
+    const children = await this.#options.store.childrenOf(run.id);
+    const changedChildren = await Array.fromAsync(children, (child) => this.#updateRun(tree, child));
     return isChanged || changedChildren.some(Boolean);
   }
 

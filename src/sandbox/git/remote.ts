@@ -58,16 +58,7 @@ interface PushResponse {
 }
 
 /** A repository on a git server, accessed with the run's credentials. Used for one operation. */
-export interface Remote {
-  /** `owner/repo`, for messages. */
-  name: string;
-  /** Lists the refs that start with one of the prefixes. Resolves only if the server accepted the credentials. */
-  refs(prefixes: readonly string[]): Promise<RemoteRef[]>;
-  /** `signal` replaces that of the connection, for a fetch that others also wait for. */
-  fetch(request: FetchRequest, signal?: AbortSignal): Promise<FetchResult>;
-  /** Moves a ref from one commit to another; the server compares and swaps. */
-  push(update: PushUpdate): Promise<PushResponse>;
-}
+export type Remote = ReturnType<typeof connect>;
 
 interface Connection {
   name: string;
@@ -91,7 +82,7 @@ const knownCapabilities = new LRUCache<string, Map<string, string>>({ max: 1_000
 const advertisesFirst = new LRUCache<string, true>({ max: 1_000, ttl: 60 * 60_000 });
 
 /** Throws a UserError when the address is not that of a git server. */
-export function connect(source: SandboxSource, signal: AbortSignal | undefined): Remote {
+export function connect(source: SandboxSource, signal: AbortSignal | undefined) {
   const root = parseUrl(source.url);
   const name = root.pathname.replace(/^\/|\.git$/g, "");
   const deadline = AbortSignal.timeout(operationTimeoutMs);
@@ -109,19 +100,23 @@ export function connect(source: SandboxSource, signal: AbortSignal | undefined):
     return found;
   };
   return {
+    /** `owner/repo`, for messages. */
     name,
-    refs: async (prefixes) => {
+    /** Lists the refs that start with one of the prefixes. Resolves only if the server accepted the credentials. */
+    refs: async (prefixes: readonly string[]) => {
       await capabilities();
       const lines = ["symrefs", ...prefixes.map((prefix) => `ref-prefix ${prefix}`)];
       return parseRefs(await parsePackets(await readBody(await command(connection, "ls-refs", lines))));
     },
-    fetch: async (asked, other) => {
+    /** `other` replaces the signal of the connection, for a fetch that others also wait for. */
+    fetch: async (asked: FetchRequest, other?: AbortSignal) => {
       const canFilter = (await capabilities()).get("fetch")?.split(" ").includes("filter") ?? false;
       const used = other ? { ...connection, signal: AbortSignal.any([other, deadline]) } : connection;
       const response = await command(used, "fetch", fetchArguments(asked, canFilter), packLimits.pack);
       return readFetch(connection, readPackets(response.body));
     },
-    push: async (update) => {
+    /** Moves a ref from one commit to another; the server compares and swaps. */
+    push: async (update: PushUpdate) => {
       await confirmLease();
       return push(connection, update);
     },

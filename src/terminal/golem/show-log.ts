@@ -21,8 +21,8 @@ export async function showLog(given: string | undefined, context: CommandContext
   const paint = createStyle(context.output);
   if (given !== undefined) return transcriptOf(await savedRuns.read(savedRuns.find(given)), paint);
 
-  const lines: string[] = [];
-  for (const id of savedRuns.ids()) lines.push(...(await describeRun(id, await savedRuns.read(id), paint)));
+  const runs = await Array.fromAsync(savedRuns.ids(), async (id) => describeRun(id, await savedRuns.read(id), paint));
+  const lines = runs.flat();
   return lines.length > 0 ? `${lines.join("\n")}\n` : "No runs of this checkout are saved. Start one with golem run.\n";
 }
 
@@ -60,8 +60,7 @@ async function taskOf(store: Store, { spec }: RunRow): Promise<string> {
 
 async function transcriptOf(store: Store, paint: Style): Promise<string> {
   await using _ = deferred(() => store.close());
-  const lines: string[] = [];
-  for (const turn of await turnsOf(store)) lines.push(...(await linesOfRun(store, turn, paint)));
+  const lines = (await Array.fromAsync(await turnsOf(store), (turn) => linesOfRun(store, turn, paint))).flat();
   return lines.length > 0 ? `${lines.join("\n")}\n` : "This run was never started.\n";
 }
 

@@ -78,8 +78,7 @@ async function readFiles(args: Input, reader: Reader): Promise<ToolResult> {
     });
   }
 
-  const files: ReadResult[] = [];
-  for (const path of new Set(paths)) files.push(await readOne(path, args, reader));
+  const files = await Array.fromAsync(new Set(paths), (path) => readOne(path, args, reader));
   const [only] = files;
   const problem = files.find((file) => file.problem)?.problem;
   if (problem && files.every((file) => file.problem)) throw problem;

@@ -153,13 +153,11 @@ export interface ChangeDiff extends Change {
 }
 
 export async function diffChanges(files: readonly FileVersions[]): Promise<ChangeDiff[]> {
-  const diffs: ChangeDiff[] = [];
   const yielder = new EventLoopYielder();
-  for (const file of files) {
+  return Array.fromAsync(files, async (file) => {
     if (yielder.isDue) await yielder.turn();
-    diffs.push(await diffChange(file));
-  }
-  return diffs;
+    return diffChange(file);
+  });
 }
 
 async function diffChange({ path, before, after }: FileVersions): Promise<ChangeDiff> {

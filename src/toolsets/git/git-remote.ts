@@ -125,8 +125,7 @@ export function createGitCheckConflictsTool({ workspace }: ToolServices): NamedT
     needsApproval: false,
     execute: async ({ path }) => {
       const paths = path === undefined ? await changedFiles(workspace) : await filesAt(workspace, path);
-      const conflicts: { path: string; line: number }[] = [];
-      for (const file of paths) conflicts.push(...(await conflictsIn(workspace, file)));
+      const conflicts = (await Array.fromAsync(paths, (file) => conflictsIn(workspace, file))).flat();
       const summary =
         conflicts.length === 0 ? "No conflict markers" : `${pluralize(conflicts.length, "conflict")} left`;
       const lines = conflicts.map(({ path, line }) => `${path}:${line}`);

@@ -28,19 +28,10 @@ const maxListingMs = 30_000;
 /** A tool as its server describes it. */
 export type ToolDefinition = ListToolsResult["tools"][number];
 
-export interface ServerConnection {
-  client: MCPClient;
-  /** Returns the server's tools. Lists them again after the server reported a change or their validity has expired. */
-  definitions(): Promise<readonly ToolDefinition[]>;
-  /** Returns the reason why the server's program ended; undefined while it runs, and for a server over HTTP. */
-  describeEnd(): string | undefined;
-  /** Returns a report of the program's output other than messages; undefined if there is nothing new. */
-  takeReport(): string | undefined;
-  close(): Promise<void>;
-}
+export type ServerConnection = Awaited<ReturnType<typeof connectServer>>;
 
 /** Connects within 10 seconds and lists the tools. With `publicOnly`, private addresses are refused. */
-export async function connectServer(settings: ServerSettings, publicOnly: boolean): Promise<ServerConnection> {
+export async function connectServer(settings: ServerSettings, publicOnly: boolean) {
   const guarded = publicOnly ? createPublicFetch() : undefined;
   const program = "command" in settings ? new ProgramTransport(settings) : undefined;
   const http = (address: { url: string; headers: Record<string, string> }) => ({
@@ -71,8 +62,11 @@ export async function connectServer(settings: ServerSettings, publicOnly: boolea
     const connected = client;
     return {
       client,
+      /** Returns the tools. Lists them again after the server reported a change or their validity has expired. */
       definitions: () => list.read(connected),
+      /** Returns the reason why the server's program ended; undefined while it runs, and for a server over HTTP. */
       describeEnd: () => program?.describeEnd(),
+      /** Returns a report of the program's output other than messages; undefined if there is nothing new. */
       takeReport: () => program?.takeReport(),
       close,
     };

@@ -57,11 +57,9 @@ export function createSearchCodeTool(workspace: Workspace): NamedTool<Input, Too
       const relevant = await filterPaths(paths, (path) => matches.has(path) || hasTerm(path, terms));
       const options = { total: paths.length, limit, signal: abortSignal };
       const { best, count } = await rankFiles(findCandidates(relevant, matches), terms, options);
-      const results = [];
-      for (const file of best) {
-        results.push(await withLines(file, terms, { match: matches.get(file.path), signal: abortSignal }));
-      }
-
+      const results = await Array.fromAsync(best, (file) =>
+        withLines(file, terms, { match: matches.get(file.path), signal: abortSignal }),
+      );
       const shown = results.map(({ path, lines }) =>
         [path, ...lines.map(({ line, text }) => `  ${line}: ${text}`)].join("\n"),
       );
