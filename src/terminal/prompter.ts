@@ -120,6 +120,12 @@ export class Prompter {
 
     input.on("data", this.#onData);
     this.#lines.on("SIGINT", () => this.#interrupt());
+    // After Ctrl+Z and fg, Node leaves the input paused until the next prompt, which has to come after the pause.
+    this.#lines.on("SIGCONT", () => {
+      setImmediate(() => {
+        if (!this.#isEnded) this.#lines.prompt(true);
+      });
+    });
     this.#lines.on("line", (line) => this.#onLine(line.replaceAll("\u0003", "")));
     this.#lines.on("close", () => {
       this.#isEnded = true;

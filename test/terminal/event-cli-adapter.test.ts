@@ -562,6 +562,22 @@ describe("a terminal", () => {
     expect((await stat(historyFile)).mode & 0o777).toBe(0o600);
   });
 
+  test("a question is answered after Ctrl+Z and fg", async () => {
+    const kill = vi.spyOn(process, "kill").mockReturnValue(true);
+    const { bus, input, sees } = await atTerminal();
+    const answer = createRuntimeUI(bus).requestApproval(asked);
+    await sees("Approve? ");
+
+    const stopped = vi.waitFor(() => expect(kill).toHaveBeenCalledWith(process.pid, "SIGTSTP"));
+    input.write("\u001a");
+    await stopped;
+    kill.mockRestore();
+    process.emit("SIGCONT");
+    input.write("y\r");
+
+    expect(await answer).toBe(true);
+  });
+
   test("a backslash continues a message on the next line", async () => {
     const { adapter, input } = await atTerminal();
     const message = adapter.readLine();
