@@ -1511,6 +1511,23 @@ function dueRunTests(): void {
     expect([await store.dueRuns(hourAgo), await store.fireTimers(hourAgo)]).toEqual([["r1"], ["r1"]]);
   });
 
+  test("a status that was posted by a clock which was ahead is due again, although its run has not changed since", async () => {
+    const hourAgo = Date.now() - 3_600_000;
+    const status = (key: string) => sampleEffect("r1", key, { queue: "status", request: { kind: "status.show" } });
+    await store.ingest({ run: sampleRun("r1", [status("s1")]), events: [] });
+    await store.claimEffect("r1", "status", hourAgo);
+    const posts = [{ name: "status/r1", commentId: 7 }];
+    await store.completeEffect({ runId: "r1", key: "s1", posts, effects: [status("s2")] });
+    await store.claimEffect("r1", "status", Date.now());
+    await store.postponeEffect({ runId: "r1", key: "s2" }, Date.now() + 60_000, { isUncounted: true });
+
+    await store.bringForward(Date.now());
+    expect(await store.dueRuns(Date.now())).toEqual([]);
+
+    await store.bringForward(hourAgo);
+    expect(await store.dueRuns(hourAgo)).toEqual(["r1"]);
+  });
+
   test("an effect that waits behind another does not make its run due", async () => {
     const effects = [sampleEffect("r1", "k1", { dueAt: 100 }), sampleEffect("r1", "k2")];
     await store.ingest({ run: sampleRun("r1", effects), events: [] });

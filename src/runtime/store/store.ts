@@ -406,7 +406,8 @@ export interface Store extends DeliveryStore {
   dueRuns(now: number): Promise<string[]>;
   /**
    * Makes effects, timers and deliveries due that a clock that was ahead has postponed: those of runs whose last change is
-   * more than five seconds in the future, and deliveries that are due later than any is postponed to.
+   * more than five seconds in the future, statuses that were last posted then, and deliveries that are due later than any is
+   * postponed to.
    */
   bringForward(now: number): Promise<void>;
   /**

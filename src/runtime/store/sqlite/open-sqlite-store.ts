@@ -309,6 +309,11 @@ class Tables extends Table {
       "due_at > :now and exists (select 1 from runs where id = run_id and updated_at > :now + :toleranceMs)";
     const values = { now, toleranceMs: clockToleranceMs };
     this.sql.run(`update effects set due_at = :now where claimed = 0 and ${ofRunAhead}`, values);
+    this.sql.run(
+      `update effects set due_at = :now where claimed = 0 and queue = 'status' and due_at > :now
+        and exists (select 1 from posts where name = 'status/' || run_id and updated_at > :now + :toleranceMs)`,
+      values,
+    );
     this.sql.run(`update timers set due_at = :now where ${ofRunAhead}`, values);
     this.pendingDeliveries.bringForward();
   }
