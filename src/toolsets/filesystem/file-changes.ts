@@ -139,13 +139,15 @@ const protectedPatterns = [
   "**/{vcpkg.json,jsr.json,bower.json,import_map.json,berksfile{,.*},puppetfile}",
 ];
 
-const matchesProtected = compileGlob(`{${protectedPatterns.join(",")}}`, { ignoreCase: true });
-
 /** Files that begin with a dot are settings of programs, and often code that these run, except for lists of files and the like. */
 const settings = /^\.(?!(?:[\w-]*ignore|gitkeep|keep|editorconfig|mailmap|nojekyll)$)/i;
 
+/** Compiled on first use, which takes 50 ms: the first request to the model must not wait for it. */
+let matchesProtected: ((path: string) => boolean) | undefined;
+
 /** True for a resolved path that controls CI, builds, tests, ownership, dependencies or agents, and always asks. */
 export function isProtectedPath(path: string): boolean {
+  matchesProtected ??= compileGlob(`{${protectedPatterns.join(",")}}`, { ignoreCase: true });
   const names = path.split(/[/\\]/).map(plainName);
   return settings.test(names.at(-1) ?? "") || matchesProtected(names.join("/"));
 }
