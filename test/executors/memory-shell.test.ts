@@ -343,6 +343,22 @@ describe("in-memory shell", () => {
     expect(result.durationMs).toBeLessThan(30_000);
   });
 
+  test("each timeout is reported as one, wherever the shell notices its deadline", async () => {
+    const session = await executor.open();
+    const results = [];
+    for (let run = 0; run < 20; run++) results.push(await sh("sleep 60", { timeoutMs: 20 }, { session }));
+    await session.close();
+
+    expect(results.filter(({ timedOut }) => !timedOut)).toEqual([]);
+  });
+
+  test.each([
+    ["timeout", "timeout 0.02 sleep 60"],
+    ["exit", "echo 'bash: exceeded its execution deadline' >&2; exit 124"],
+  ])("exit code 124 of %s is not a timeout", async (_, script) => {
+    expect(await sh(script)).toMatchObject({ timedOut: false, exitCode: 124 });
+  });
+
   test("an interrupted command ends at once and changes nothing", async () => {
     const session = await executor.open();
     const stop = new AbortController();

@@ -37,6 +37,8 @@ export interface MemoryExecutorOptions {
 
 /** The milliseconds a shell has to stop at its own deadline before it is killed. */
 const killGraceMs = 250;
+/** The milliseconds by which a timer of the shell may fire early: it is rounded, and so is the clock that it is set by. */
+const earlyTimerMs = 2;
 const treeLimits = { files: 50_000, bytes: 96_000_000 };
 /** The bytes at which the shell itself stops. How many of them are kept depends on the request's budget. */
 const rawOutputBytes = 8_000_000;
@@ -170,8 +172,9 @@ class MemorySession implements ExecSession {
       output.add("stdout", Buffer.from(reply.stdout));
       output.add("stderr", Buffer.from(reply.stderr));
       const changes = await this.#changesOf(reply, known, tree);
-      const isDeadline = reply.exitCode === 124 || output.stderr.text().includes("execution deadline");
-      const timedOut = isDeadline && durationMs >= request.timeoutMs;
+      // Where the shell notices its deadline decides which of these it reports; a script may report the same, earlier.
+      const isDeadline = reply.exitCode === 124 || /execution (?:deadline|aborted)/.test(output.stderr.text());
+      const timedOut = isDeadline && durationMs >= request.timeoutMs - earlyTimerMs;
       return { ...output.result(), exitCode: timedOut ? null : reply.exitCode, durationMs, timedOut, changes };
     } catch (error) {
       child.kill();
