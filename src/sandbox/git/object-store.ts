@@ -31,6 +31,8 @@ export class ObjectStore {
   readonly #objects = new Map<string, StoredObject>();
   readonly #below: ObjectStore | undefined;
   readonly #limits: PackLimits;
+  /** For each pack that is arriving, the objects that only this pack has: they are removed if it is damaged. */
+  readonly #arriving = new Set<Set<string>>();
   /** The segment that is being filled. */
   #segment = Buffer.alloc(0);
   #filled = 0;
@@ -77,7 +79,8 @@ export class ObjectStore {
 
   /** Adds all objects of a pack, or none when it is damaged or too large. Yields to the event loop. */
   async addPack(pack: AsyncIterable<Buffer> | Iterable<Buffer>, signal?: AbortSignal): Promise<void> {
-    const added: string[] = [];
+    const added = new Set<string>();
+    this.#arriving.add(added);
     try {
       await indexPack(pack, {
         limits: this.#limits,
@@ -85,7 +88,7 @@ export class ObjectStore {
         read: (oid) => this.read(oid),
         add: (object) => {
           const put = (oid: string) => {
-            if (this.#put(oid, object)) added.push(oid);
+            this.#put(oid, object, added);
             return oid;
           };
           return object.data.length > maxSyncBytes ? hashLargeObject(object).then(put) : put(hashObject(object));
@@ -94,6 +97,8 @@ export class ObjectStore {
     } catch (error) {
       for (const oid of added) this.#objects.delete(oid);
       throw error;
+    } finally {
+      this.#arriving.delete(added);
     }
   }
 
@@ -107,13 +112,16 @@ export class ObjectStore {
     return this.#objects.size === 0 ? 0 : this.#segmentBytes + this.#objects.size * entryBytes;
   }
 
-  #put(oid: string, { type, data }: GitObject): boolean {
-    if (this.has(oid)) return false;
+  #put(oid: string, { type, data }: GitObject, added?: Set<string>): void {
+    if (this.has(oid)) {
+      for (const others of this.#arriving) if (others !== added) others.delete(oid);
+      return;
+    }
     const isCompressed = this.#segmentBytes > maxPlainBytes && data.length <= maxSyncBytes;
     const stored = isCompressed ? deflateSync(data, { level: 1 }) : data;
     const { segment, start } = this.#append(stored);
     this.#objects.set(oid, { type, size: data.length, segment, start, length: stored.length, isCompressed });
-    return true;
+    added?.add(oid);
   }
 
   #append(data: Buffer): { segment: Buffer; start: number } {

@@ -55,6 +55,29 @@ test("every object of a pack, including deltas, has the right type, size and con
   }
 });
 
+test("a pack that breaks off removes what only it had, not what another pack also has", async () => {
+  const [shared, own] = ["in both packs\n", "in the broken pack\n"].map((text) => Buffer.from(text));
+  const store = new ObjectStore();
+  const breakOff = Promise.withResolvers<void>();
+  const hasArrived = Promise.withResolvers<void>();
+  async function* broken() {
+    const pack = sealed(3, ...[shared, own].map((content) => blob(content ?? Buffer.alloc(0))));
+    yield pack.subarray(0, -20);
+    hasArrived.resolve();
+    await breakOff.promise;
+    throw new Error("the connection broke");
+  }
+  const first = store.addPack(broken());
+  await hasArrived.promise;
+
+  await store.addPack([sealed(1, blob(shared ?? Buffer.alloc(0)))]);
+  breakOff.resolve();
+  await expect(first).rejects.toThrow("the connection broke");
+
+  const texts = store.oids().map((oid) => store.read(oid)?.data.toString());
+  expect(texts).toEqual(["in both packs\n"]);
+});
+
 test("objects are read from a pack that arrives in pieces, however well they are compressed", async () => {
   const contents = [
     Buffer.from(Array.from({ length: 50_000 }, (_, at) => (at * at * 31 + (at >> 3)) % 251)),
