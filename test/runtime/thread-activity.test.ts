@@ -127,7 +127,8 @@ test.each(["requestCancel", "requestExit"] as const)(
     await runs.pullRequestClosed(pull, { by: "ada", merged: false, commit: undefined });
     await waitUntilShown(({ kind, view: { state } }) => kind === "outcome" && state === "ended");
 
-    expect(await runs[end](issue, { by: "mia", deliveryId: "end" })).toEqual([pull.thread]);
+    const ended = await runs[end](issue, { by: "mia", deliveryId: "end" });
+    expect("closed" in ended ? ended.closed : ended).toEqual([pull.thread]);
     await runtime.scheduler.idle();
 
     await runs.pullRequestReopened(pull, { by: "ada" });
