@@ -53,6 +53,7 @@ function hasCall(conversation: readonly ModelMessage[], id: string): boolean {
 
 function readCall(part: CallPart, isUsed: (id: string) => boolean): ModelCall {
   const callId = uniqueId(part.toolCallId, isUsed);
+  // After an invented name such as "functions.read file", providers would refuse all further requests of the conversation.
   const tool = part.toolName.replaceAll(/[^\w-]/g, "_").slice(0, 64) || "unnamed";
   // Models often send nothing instead of {} for a call without arguments.
   if (part.input === "" || part.input === undefined) return { callId, tool, args: {} };
@@ -77,7 +78,6 @@ function newId(): string {
   return Array.from({ length: 9 }, () => alphabet.charAt(randomInt(alphabet.length))).join("");
 }
 
-// After an invented name such as "functions.read file", providers would refuse all further requests of the conversation.
 function describeInvalidJson(text: string): string {
   try {
     JSON.parse(text);

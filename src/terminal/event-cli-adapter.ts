@@ -53,9 +53,9 @@ export class EventCLIAdapter {
   /** Aborted when all open questions are withdrawn. */
   #asking = new AbortController();
   #leaving = new AbortController();
-  /** Open questions by request id. */
   /** The arguments of running calls, by call id: a result need not repeat them. */
   readonly #startedArgs = new Map<string, Record<string, unknown>>();
+  /** Open questions by request id. */
   readonly #requests = new Map<string, AbortController>();
   /** The answer that is being streamed, and the number of characters already printed. */
   #streamed: { id: string; text: string; printed: number } | undefined;

@@ -15,7 +15,6 @@ interface StoredObject {
   isCompressed: boolean;
 }
 
-/** The position of an object's content in shared memory. A line break follows each content. */
 const minSegmentBytes = 16 * 1024;
 const maxSegmentBytes = 8 * 1024 ** 2;
 /** Contents above this total are compressed, which takes a third of the memory but more time to read. */
@@ -62,7 +61,7 @@ export class ObjectStore {
     return { type, data: isCompressed ? inflateSync(stored) : stored };
   }
 
-  /** Returns the position of a content; undefined if it is missing or compressed. */
+  /** Returns the position of a content in shared memory, where a line break follows it; undefined if it is missing or compressed. */
   locate(oid: string): { segment: Buffer; start: number; end: number } | undefined {
     const object = this.#objects.get(oid);
     if (!object) return this.#below?.locate(oid);

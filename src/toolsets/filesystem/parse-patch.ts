@@ -129,7 +129,6 @@ interface Draft {
   hunks: PatchHunk[];
 }
 
-/** The number of lines that are still missing, according to the hunk's heading. */
 /** Parses a unified diff by git or a model. Line markers decide where hunks end; wrong counts are ignored. */
 function parseUnifiedDiff(lines: readonly string[], path: string | undefined): FilePatch[] {
   const parser = new UnifiedDiffParser(lines, path);
@@ -142,7 +141,7 @@ class UnifiedDiffParser {
   readonly #lines: readonly string[];
   readonly #drafts: Draft[] = [];
   #hunk: PatchHunk | undefined;
-  /** Undefined for a hunk without numbers. */
+  /** The number of lines that are still missing, according to the hunk's heading; undefined for a hunk without numbers. */
   #announced: { old: number; new: number } | undefined;
 
   constructor(lines: readonly string[], path: string | undefined) {
