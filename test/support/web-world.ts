@@ -147,7 +147,7 @@ async function webWorld({
     });
     const effect = await store.claimEffect(id, "work", now());
     await store.completeEffect({
-      runId: "r1",
+      runId: id,
       key: effect?.key ?? "",
       approvals: approvals.map((approval, index) =>
         sampleApproval(id, `k${index}mq`, { rootId: spec.rootId, expiresAt: now() + 60_000, ...approval }),
