@@ -146,13 +146,17 @@ export class RestClient {
 
   /** Sends a request. When GitHub rejects the times in a token of the app, a token with GitHub's time is tried. */
   async #exchange(request: RestRequest): Promise<RestResponse> {
+    const usedOffset = this.#clockOffset;
     try {
       return await this.#exchangeOnce(request);
     } catch (error) {
       const clockOffset = request.token === undefined ? clockOffsetIn(error) : undefined;
-      if (clockOffset === undefined || clockOffset === this.#clockOffset) throw error;
-      this.#clockOffset = clockOffset;
-      this.#warn(`The clock of this machine differs from GitHub's by ${clockOffset} seconds.`);
+      if (clockOffset === undefined || clockOffset === usedOffset) throw error;
+      // Another request may have been rejected at the same time.
+      if (clockOffset !== this.#clockOffset) {
+        this.#clockOffset = clockOffset;
+        this.#warn(`The clock of this machine differs from GitHub's by ${clockOffset} seconds.`);
+      }
       return this.#exchangeOnce(request);
     }
   }

@@ -33,15 +33,25 @@ test("a response that is cut off is an outage, and is not kept as the known one"
   expect([(await read()).data, (await read()).data]).toEqual([{ id: 1 }, { id: 1 }]);
 });
 
-test("a token of the app follows GitHub's clock when the local one is wrong", async () => {
+/** A client of a GitHub whose clock is an hour ahead. The first responses are sent once this many requests have arrived. */
+function clientOfGitHubAhead(concurrent = 1) {
   const aheadSeconds = 3_600;
-  const { rest, warnings } = await clientOf(({ headers }, response) => {
+  let requests = 0;
+  const { promise: allArrived, resolve } = Promise.withResolvers<void>();
+  return clientOf(async ({ headers }, response) => {
+    requests += 1;
+    if (requests === concurrent) resolve();
+    await allArrived;
     const date = new Date(Date.now() + aheadSeconds * 1_000).toUTCString();
     const isAccepted = Math.abs(Number(headers.authorization?.replace("Bearer ", "")) - aheadSeconds) < 60;
     const message = "'Expiration time' claim ('exp') must be a numeric value representing the future time";
     response.writeHead(isAccepted ? 200 : 401, { date, "content-type": "application/json" });
     response.end(JSON.stringify(isAccepted ? { slug: "golem-forge" } : { message }));
   });
+}
+
+test("a token of the app follows GitHub's clock when the local one is wrong", async () => {
+  const { rest, warnings } = await clientOfGitHubAhead();
 
   const responses = [await rest.send({ route: "GET /app" }), await rest.send({ route: "GET /app" })];
 
@@ -49,4 +59,12 @@ test("a token of the app follows GitHub's clock when the local one is wrong", as
   expect(warnings).toEqual([
     expect.stringMatching(/^The clock of this machine differs from GitHub's by 3\d\d\d seconds/),
   ]);
+});
+
+test("requests that GitHub rejects at the same time, because the local clock is wrong, are all sent again", async () => {
+  const { rest } = await clientOfGitHubAhead(3);
+
+  const responses = await Promise.all(Array.from({ length: 3 }, () => rest.send({ route: "GET /app" })));
+
+  expect(responses.map(({ data }) => data)).toEqual(Array(3).fill({ slug: "golem-forge" }));
 });
