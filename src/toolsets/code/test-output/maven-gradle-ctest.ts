@@ -49,7 +49,10 @@ export function readCtest(text: string): TestSummary | undefined {
   const passed = results.filter(({ result }) => result === "Passed").length;
   const failed = results.filter(({ result }) => !/^(?:Passed|\*\*\*Skipped|\*\*\*Not Run \(Disabled\))$/.test(result));
   const failures = failed.map(({ name, result, at }) => {
-    const output = textUntil(lines, at + 1, (next) => isStart(next) || /^\d+% tests passed, /.test(next));
+    const output = textUntil(lines, at + 1, (next) => isStart(next) || /^\d+% tests passed, /.test(next))
+      .split("\n")
+      .filter((line) => !passedInside.test(line))
+      .join("\n");
     // What keeps a test from being run is printed before its line.
     const before = lines.slice(Math.max(0, at - maxErrorLines), at);
     const start = result.startsWith("***Not Run") ? before.findLastIndex(isStart) : -1;
@@ -58,6 +61,9 @@ export function readCtest(text: string): TestSummary | undefined {
   });
   return { passed, failed: failed.length, skipped: results.length - passed - failed.length, failures };
 }
+
+/** A case that passed in a program with several, as Unity, GoogleTest and TAP print it. */
+const passedInside = /:PASS$|^\[ (?:RUN {2}| {5}OK) +\]|^ok \d+/;
 
 /** Returns the result of a test without the seconds after it: `***Failed    0.01 sec`. */
 function withoutDuration(result: string): string {

@@ -407,6 +407,27 @@ test("Gradle, with the name and the stack of each failed test", () => {
   });
 });
 
+test("of a failed CTest program, the cases that passed are left out", () => {
+  const text = [
+    "1/1 Test #1: numbers ...............***Failed    0.01 sec",
+    "tests/a.c:10:parses_zero:PASS",
+    "tests/a.c:53:parses_one:FAIL: Expected TRUE Was FALSE",
+    "[ RUN      ] Numbers.Two",
+    "[       OK ] Numbers.Two (0 ms)",
+    "[  FAILED  ] Numbers.Three (0 ms)",
+    "ok 4 - four",
+    "",
+    "0% tests passed, 1 tests failed out of 1",
+  ].join("\n");
+
+  expect(summarizeTests("ctest", text, "")?.failures).toEqual([
+    {
+      name: "numbers",
+      error: "Failed\ntests/a.c:53:parses_one:FAIL: Expected TRUE Was FALSE\n[  FAILED  ] Numbers.Three (0 ms)",
+    },
+  ]);
+});
+
 test("CTest, with the output of each failed test, also below another command", () => {
   const expected = {
     passed: 1,
