@@ -255,6 +255,8 @@ export interface Runs {
    * has not been reported yet that the pull request was reopened.
    */
   threadActivity(thread: ThreadRef, options?: { isOpen?: boolean }): Promise<"none" | "ended" | "live">;
+  /** Returns the worker of the thread's newest live run if it is paused, and a key of this pause. */
+  findPaused(thread: ThreadRef): Promise<{ worker: string; key: string } | undefined>;
   /** True if this comment would answer an open question of the thread's live runs, if a person with write access had written it. */
   mayAnswer(thread: ThreadRef, commentId: number | undefined): Promise<boolean>;
   /** Returns the thread's root runs, newest first, with their children. */

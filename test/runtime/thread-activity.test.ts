@@ -114,8 +114,10 @@ test.each(["pull", "issue"] as const)(
     expect(await runs.listRunViews(pull)).toMatchObject([
       { state: "interrupted", activity: expect.stringContaining("@mia") },
     ]);
+    expect(await runs.findPaused({ pull, issue }[where])).toMatchObject({ worker: "fixer" });
     await runs.requestResume(pull, { by: "mia" });
     await runtime.scheduler.idle();
+    expect(await runs.findPaused(pull)).toBeUndefined();
     expect(await runs.listRunViews(pull)).toMatchObject([{ state: "idle" }]);
   },
 );

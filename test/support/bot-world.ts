@@ -58,6 +58,7 @@ export function recordingRuns() {
     recordKey: vi.fn<Runs["recordKey"]>(async (key) => void known.add(key)),
     hasRecorded: vi.fn<Runs["hasRecorded"]>(async (key) => known.has(key)),
     threadActivity: vi.fn<Runs["threadActivity"]>(async () => "live"),
+    findPaused: vi.fn<Runs["findPaused"]>(async () => undefined),
     mayAnswer: vi.fn<Runs["mayAnswer"]>(async () => false),
     listRunViews: vi.fn<Runs["listRunViews"]>(async () => [sampleView()]),
     pendingApprovals: vi.fn<Runs["pendingApprovals"]>(async () => [sampleApproval()]),

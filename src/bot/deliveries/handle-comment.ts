@@ -277,11 +277,23 @@ async function sendMessage(text: string, action: Action): Promise<void> {
       commentId: comment.commentId,
       mayAnswer: comment.viaApp === undefined,
     });
-    if (isDelivered) await react("eyes", action);
+    if (!isDelivered) return;
+    await react("eyes", action);
+    await reportPaused(action);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     await reply(error.message, action);
   }
+}
+
+/** Says once in each pause that the run which a comment was passed to is paused. */
+async function reportPaused(action: Action): Promise<void> {
+  const paused = await action.context.runs().findPaused(action.comment.thread);
+  if (paused) await replyUnlessRecorded(paused.key, describePaused(paused.worker, "your comment"), action);
+}
+
+export function describePaused(worker: string, what: string): string {
+  return `${inline(worker)} is paused. It reads ${what} when someone comments \`/resume\`.`;
 }
 
 /** Calls the tool that a slash command may name, where a worker was started and its author has write access. */
@@ -325,10 +337,16 @@ function currentHour(): number {
 async function replyOnce(reason: string, markdown: string, action: Action, reader = action.comment.by): Promise<void> {
   const { installationId, owner, repo, thread } = action.comment.thread;
   const key = `${reason} ${installationId} ${owner}/${repo}#${thread} ${reader}`.toLowerCase();
+  if (!(await replyUnlessRecorded(key, markdown, action))) await react("confused", action);
+}
+
+/** Returns false, and posts nothing, if the key was recorded. */
+async function replyUnlessRecorded(key: string, markdown: string, action: Action): Promise<boolean> {
   const runs = action.context.runs();
-  if (await runs.hasRecorded(key)) return react("confused", action);
+  if (await runs.hasRecorded(key)) return false;
   await reply(markdown, action);
   await runs.recordKey(key);
+  return true;
 }
 
 /** Posts one reply per comment, however often the comment is delivered. */

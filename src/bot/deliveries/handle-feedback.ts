@@ -3,7 +3,7 @@ import { inline } from "#bot/render/markdown.ts";
 import { canWrite, type GitHub, GitHubRefusalError } from "#domain/github.ts";
 import { reportMissingPermission } from "#runtime/missing-permission.ts";
 import type { Runs } from "#runtime/runs.ts";
-import { handleMention, mentionKey, wasDeleted } from "./handle-comment.ts";
+import { describePaused, handleMention, mentionKey, wasDeleted } from "./handle-comment.ts";
 import {
   type DeliveryContext,
   defineHandler,
@@ -101,8 +101,9 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
     // Its author may not have seen a review that another app submitted with their token. It never decides anything.
     if (review.performed_via_github_app && !allowAppComments) return;
     const thread = threadOf(payload, pull_request.number);
+    // Late, it may also have been dismissed.
     const exists = async (github: GitHub) =>
-      (await github.listReviews(thread.thread)).some(({ id }) => id === review.id);
+      (await github.listReviews(thread.thread)).some(({ id, state }) => id === review.id && state !== "dismissed");
     if (await wasDeleted({ thread, at: review.submitted_at, exists }, context)) return;
     const by = review.user?.login ?? "ghost";
     const mention = () => handleMention(readReviewSummary(payload), review.id, context);
@@ -123,9 +124,19 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
       review: { id, state: state.toLowerCase(), body: body ?? "" },
       deliveryId: `review ${id}`,
     });
-    if (!isDelivered) await mention();
+    if (!isDelivered) return mention();
+    if (state.toLowerCase() === "changes_requested") await reportPaused(payload, context);
   },
 });
+
+/** Replies to a review that requests changes where the run of the pull request is paused, so that nobody waits for it. */
+async function reportPaused({ review, ...payload }: ReviewPayload, context: DeliveryContext): Promise<void> {
+  const thread = threadOf(payload, payload.pull_request.number);
+  const paused = await context.runs().findPaused(thread);
+  if (!paused) return;
+  const body = context.sanitize(describePaused(paused.worker, "this review"));
+  await postComment(context.openGitHub(thread), { thread: thread.thread, name: `review/${review.id}`, body });
+}
 
 /** Replies to a review that requests changes where the run of the pull request has ended, so that nobody waits for it. */
 async function reportEnded({ review, ...payload }: ReviewPayload, context: DeliveryContext): Promise<void> {

@@ -327,6 +327,13 @@ export class RunService implements Runs {
     return runs.some(isLive) ? "live" : "ended";
   };
 
+  readonly findPaused: Runs["findPaused"] = async (thread) => {
+    const [newest] = await this.#liveRuns(thread);
+    if (!newest || newest.unreadable || stateName(newest.snapshot) !== "interrupted") return undefined;
+    const { id, spec, snapshot } = newest;
+    return { worker: spec.worker.name, key: `pause of ${id} after step ${snapshot.context.steps}` };
+  };
+
   readonly mayAnswer: Runs["mayAnswer"] = async (thread, commentId) => {
     const live = (await this.#liveRuns(thread)).filter((run) => !run.unreadable);
     try {

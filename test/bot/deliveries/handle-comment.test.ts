@@ -36,6 +36,7 @@ function expectNothingDone() {
     "recordKey",
     "hasRecorded",
     "threadActivity",
+    "findPaused",
     "mayAnswer",
     "listRunViews",
     "pendingApprovals",
@@ -479,6 +480,19 @@ describe("messages", () => {
 
     expectNothingDone();
     expect(world.replies).toEqual([]);
+  });
+
+  test("a message to a paused run gets 👀, and one reply in each pause says so", async () => {
+    runs.findPaused.mockResolvedValue({ worker: "fixer", key: "first" });
+
+    await world.comment({ body: "Use the other file." });
+    await world.comment({ body: "And hurry." });
+    runs.findPaused.mockResolvedValue({ worker: "fixer", key: "second" });
+    await world.comment({ body: "And now?" });
+
+    expect(world.replies).toHaveLength(2);
+    expect(world.replies[0]).toContain("fixer is paused. It reads your comment when someone comments `/resume`.");
+    await vi.waitFor(() => expect(world.reactions).toHaveLength(3), { timeout: 60_000 });
   });
 
   test("an answer to a question by someone without write access is not passed on, and gets 😕", async () => {

@@ -229,3 +229,31 @@ test.each([false, true])("a late review or line comment counts only if it still 
 
   expect(world.runs.deliverReview.mock.calls.length + world.runs.deliverMessage.mock.calls.length).toBe(exists ? 1 : 0);
 });
+
+test("a review that requests changes is passed to a paused run, and a reply says that it is paused", async () => {
+  const world = await startWorld();
+  world.runs.findPaused.mockResolvedValue({ worker: "fixer", key: "pause" });
+
+  await review(world, { state: "commented" });
+  await review(world, { id: 6 });
+
+  expect(world.runs.deliverReview).toHaveBeenCalledTimes(2);
+  expect(world.replies).toEqual([
+    expect.stringContaining("fixer is paused. It reads this review when someone comments `/resume`."),
+  ]);
+});
+
+test.each([
+  ["changes_requested", 1],
+  ["dismissed", 0],
+])("a review that arrives late reaches the run unless it was dismissed: it is %s", async (state, count) => {
+  const world = await startWorld();
+  const found = { id: 5, user: null, state: state.toUpperCase(), body: "", commit_id: null };
+  world.hub.onRequest(({ operation }) =>
+    operation?.endsWith("/reviews") ? { status: 200, body: [found] } : undefined,
+  );
+
+  await review(world, { submitted_at: new Date(Date.now() - 3_600_000) });
+
+  expect(world.runs.deliverReview).toHaveBeenCalledTimes(count);
+});
