@@ -36,7 +36,8 @@ export function formatErrorResponse(
   errorType: ToolErrorType | (string & {}) = "system_error",
   suggestion?: string,
 ): ToolResponse {
-  const given = Object.entries(args)
+  // A model may send null.
+  const given = Object.entries(args ?? {})
     .filter(([, value]) => !isEmpty(value))
     .map(([name, value]) => `${name}=${shortenArgument(value)}`);
   return {

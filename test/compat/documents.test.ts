@@ -198,6 +198,15 @@ describe("document 3: tools of one program", () => {
     expect(tool?.getResultPreview(result)).toEqual(["Result: success"]);
   });
 
+  test("arguments that are null are refused like missing ones", async () => {
+    const args: Record<string, unknown> = JSON.parse("null");
+
+    expect(await toolManager.executeTool("my_tool", args)).toMatchObject({
+      success: false,
+      error_type: "validation_error",
+    });
+  });
+
   test("a tool validates its own parameters, and ToolValidator those of its definition", async () => {
     const tool = new MyTool(activityStream);
 
@@ -304,7 +313,13 @@ describe("document 4: tools as objects", () => {
 
   test("results of the file tools have the members in the document", async () => {
     const sandbox = createMemoryWorkspace({ "src/a.ts": "a\n" });
-    const approvals = new ApprovalController({ mode: "approve_all" });
+    const asked: unknown[] = [];
+    const approvals = new ApprovalController({
+      approvalCallback: ({ args }) => {
+        asked.push(args);
+        return { approved: true };
+      },
+    });
     const manager = new ToolManager(new FilesystemToolset({ sandbox }).getTools(), { workspace: sandbox, approvals });
     const resultOf = async (tool: string, args: object) => {
       const result = toOkResult(await manager.call(tool, args));
@@ -325,6 +340,9 @@ describe("document 4: tools as objects", () => {
       size: 3,
     });
     expect(await resultOf("move_file", { from: "b.ts", to: "c.ts" })).toEqual({ from: "b.ts", to: "c.ts" });
+    expect(await resultOf("delete_file", { path: "src" })).toMatchObject({ code: "NOT_A_FILE" });
+    expect(await resultOf("move_file", { from: "c.ts", to: "src/a.ts" })).toMatchObject({ code: "FILE_EXISTS" });
+    expect(asked).toEqual([]);
     expect(await resultOf("delete_file", { path: "c.ts" })).toEqual({ deleted: ["c.ts"] });
     expect(await resultOf("read_file", { path: "../x" })).toMatchObject({ code: "INVALID_PATH" });
   });

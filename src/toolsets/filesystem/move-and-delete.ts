@@ -29,6 +29,13 @@ export function createMoveFileTool(
     approvalReason: ({ from, to }) => `The worker wants to move ${quoted(from)} to ${quoted(to)}.`,
     preview: async (args) => {
       const [from, to] = [workspace.resolve(args.from), workspace.resolve(args.to)];
+      // Nobody is asked about a call that can only fail.
+      if (!args.overwrite && (await workspace.exists(to))) {
+        throw new ToolError(`${to} already exists.`, {
+          code: "FILE_EXISTS",
+          suggestion: "Pass overwrite to replace a file, or choose another name.",
+        });
+      }
       const files = (await filesAt(workspace, from)).map(async (path): Promise<FileVersions[]> => {
         const moved = await versionOf(workspace, path);
         if (!moved) return [];
@@ -87,7 +94,13 @@ export function createDeleteFileTool(
     inputSchema: deleteInput,
     needsApproval: options.needsApproval ?? true,
     approvalReason: ({ path }) => `The worker wants to delete ${quoted(path)}.`,
-    preview: async ({ path }) => {
+    preview: async ({ path, recursive }) => {
+      if (!recursive && (await workspace.exists(path)) && (await workspace.stat(path)).type === "directory") {
+        throw new ToolError(`${workspace.resolve(path)} is a folder.`, {
+          code: "NOT_A_FILE",
+          suggestion: "Pass recursive to delete it with its contents.",
+        });
+      }
       const files = (await filesAt(workspace, path)).map((file) => previewWrite(workspace, file, undefined));
       return previewChanges((await Promise.all(files)).filter(({ before }) => before));
     },
