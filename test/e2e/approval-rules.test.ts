@@ -98,7 +98,8 @@ async function runAudit(
     },
   });
   const cwd = await mkdtemp(join(tmpdir(), "golem-forge-audit-"));
-  await runGit(["clone", "--quiet", github.repository().gitDirectory, "."], { cwd });
+  const env = { GIT_ALLOW_PROTOCOL: "file" };
+  await runGit(["clone", "--quiet", github.repository().gitDirectory, "."], { cwd, env });
   const context = { env: {}, cwd, output, errors: output } as unknown as CommandContext;
   const code = await audit(["verify", ...args, "--database", databasePath], context);
   return { code, text };
