@@ -15,6 +15,7 @@ import { type LargeRepository, prepareLargeRepository } from "../large-repositor
 import { interleaved, median, timed } from "../measure.ts";
 import { runProgram } from "../run-program.ts";
 import { inScratch, writeTree } from "../scratch.ts";
+import { firstRequest } from "./first-request.ts";
 
 export const largeRepositoryBench: Bench = {
   name: "large-repository",
@@ -24,6 +25,7 @@ export const largeRepositoryBench: Bench = {
       const large = await prepareLargeRepository(server);
       return await inScratch(async (folder) => [
         ...(await opening(folder, large)),
+        ...(await firstRequest(large, (round) => clone(folder, large, `first-${round}`))),
         ...(await moving(folder, large)),
         ...(await memory(folder, large)),
         ...(await searching(folder, large)),
