@@ -369,6 +369,7 @@ describe("a run whose pull request", () => {
     ["a message that was not answered", [message, close], "callingModel"],
     ["a review reported before the reopening", [close, review(true)], "callingModel"],
     ["a message reported before the reopening", [close, message], "callingModel"],
+    ["no call of the model where its steps are used up", [message, answer(0), close, message], "idle"],
     ["a review that requests nothing", [review(false), close], "idle"],
     ["a review that requests nothing, reported before the reopening", [close, review(false)], "idle"],
     ["the pause of a person, who resumes it", [{ type: "run.stop", by: "ada" }, message, close], "interrupted"],
