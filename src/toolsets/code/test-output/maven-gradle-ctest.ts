@@ -63,7 +63,7 @@ export function readCtest(text: string): TestSummary | undefined {
 }
 
 /** A case that passed in a program with several, as Unity, GoogleTest and TAP print it. */
-const passedInside = /:PASS$|^\[ (?:RUN {2}| {5}OK) +\]|^ok \d+/;
+const passedInside = /:PASS$|^\[ +(?:RUN|OK) +\]|^ok \d+/;
 
 /** Returns the result of a test without the seconds after it: `***Failed    0.01 sec`. */
 function withoutDuration(result: string): string {
