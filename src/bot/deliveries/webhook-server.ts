@@ -27,7 +27,8 @@ const maxConnections = 256;
 /**
  * Node accepts one connection per listening socket in each turn of the event loop. A turn takes 15 ms while 60 runs are in progress, so
  * with one socket, 50 deliveries that arrive at once over new connections wait for up to two seconds. The kernel divides the
- * connections among sockets on the same port; on Linux only.
+ * connections among sockets on the same port; on Linux only. The price is their order: among 50 such connections, a delivery that was
+ * sent 100 ms after another is read before it half of the time. With one socket, it never is.
  */
 const listeningSockets = process.platform === "linux" ? 8 : 1;
 

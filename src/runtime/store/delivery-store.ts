@@ -3,7 +3,7 @@ export interface NewDelivery {
   /** Identifies the delivery by its signed content. A second one with this key is not stored. */
   key: string;
   /**
-   * Deliveries of one queue are processed one at a time, in order of arrival. Its name begins with the installation and,
+   * Deliveries of one queue are processed one at a time, in the order in which they were stored. Its name begins with the installation and,
    * after a space, the repository, such as `7 11#3` for a thread.
    */
   queue: string;
