@@ -132,7 +132,7 @@ export function createGitDiffTool({ sandbox, workspace }: ToolServices): NamedTo
       const summary = diffs.length === 0 ? "No changes" : summarizeDiffs(diffs);
       const files = diffs.map(({ path, status, additions, deletions }) => ({ path, status, additions, deletions }));
       return {
-        llmContent: diffs.length === 0 ? `${summary}.` : `${summary}\n${diff}`,
+        llmContent: diffs.length === 0 ? `${summary}.` : `${summary}\n${withShortLines(diff)}`,
         value: {
           kind: "git.diff",
           data: { files, diff },
@@ -143,6 +143,25 @@ export function createGitDiffTool({ sandbox, workspace }: ToolServices): NamedTo
       };
     },
   };
+}
+
+const maxLineLength = 2_000;
+
+/** Shortens the very long lines of a diff, such as those of minified code, to the part where two versions begin to differ. */
+function withShortLines(diff: string): string {
+  if (diff.length <= maxLineLength) return diff;
+  const lines = diff.split("\n");
+  const shown = lines.map((line, at) => {
+    if (line.length <= maxLineLength) return line;
+    const other = line.startsWith("-") ? lines[at + 1] : lines[at - 1];
+    const isPair = other !== undefined && /^(?:-\+|\+-)$/.test(`${line[0]}${other[0]}`);
+    let start = 1;
+    while (isPair && start < line.length && line[start] === other[start]) start++;
+    const from = Math.max(1, start - maxLineLength / 4);
+    const part = line.slice(from, from + maxLineLength / 2).toWellFormed();
+    return `${line[0]}${from > 1 ? "…" : ""}${part}… [${line.length - 1} characters]`;
+  });
+  return shown.join("\n");
 }
 
 export interface ChangeDiff extends Change {

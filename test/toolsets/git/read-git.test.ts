@@ -94,3 +94,14 @@ test("git_log shows the first lines of long messages, and a single message as a 
   ]);
   expect(one.llmContent).toContain(message);
 });
+
+test("of a very long line, git_diff shows where the two versions begin to differ", async () => {
+  const long = (middle: string) => `${"x".repeat(20_000)}${middle}${"y".repeat(20_000)}\n`;
+  const { call, sandbox } = await toolsetWorld(gitToolset, { files: { "a.min.js": long("before") } });
+  await sandbox.write("a.min.js", long("after"));
+
+  const { llmContent } = await call("git_diff", {});
+
+  expect(llmContent).toMatch(/^-…x+beforey+… \[40006 characters\]\n\+…x+aftery+… \[40005 characters\]$/m);
+  expect(llmContent.length).toBeLessThan(3_000);
+});
