@@ -62,6 +62,9 @@ test("every request has a path, a query and a body as GitHub describes them", as
   const page = /http[^)\s]+\/runs\/[^)\s]+/.exec((await botComment(issue.number, /\/runs\//)).body)?.[0] ?? "";
   await fetch(page);
   await expect.poll(asked).toContain("POST /app/hook/deliveries/{delivery_id}/attempts");
+  // A label that would start a worker was added by an app.
+  github.as("maintainer", undefined, "labeler").label(issue.number, "sort");
+  await expect.poll(asked).toContain("GET /repos/{owner}/{repo}/issues/{issue_number}/events");
   // A push makes the settings invalid.
   const files = { ".github/golem-forge.yml": "on: { fixer: { isues: {} } }" };
   await github.push({ branch: "main", message: "Settings", author: "maintainer", at: new Date(), files });
@@ -134,6 +137,7 @@ const scriptFor: Script = (request) => {
 
 const clerk = `---
 name: clerk
+on: { issues: { types: [labeled], labels: [sort] } }
 toolsets:
   filesystem: {}
   github:
