@@ -185,7 +185,7 @@ describe.concurrent("a request for approval", () => {
   });
 
   test("a request for approval is made for a file that a move would overwrite", async () => {
-    const move = call("move_file", { source: "new.js", destination: "package.json" });
+    const move = call("move_file", { source: "new.js", destination: "package.json", overwrite: true });
     const story = started([{ calls: [write("new.js", "evil();\n")] }, move]);
 
     const { text } = await requestOf(story, "move_file");
