@@ -88,14 +88,12 @@ export {
   argumentsFromOptions,
   deriveFieldsFromSchema,
   extractManualToolInfo,
-  type FieldType,
   getManualToolInfos,
   isZodObjectSchema,
-  type ManualToolField,
-  type ManualToolInfo,
   parseFieldValue,
 } from "#ui/form-fields.ts";
 export { InterruptError, isInterruptError } from "#ui/interrupt-signal.ts";
+export type { FieldType, ManualToolField, ManualToolInfo } from "#ui/manual-tool.ts";
 export type { RuntimeEventCallback } from "#ui/runtime-events.ts";
 export {
   type ApprovalAsked,

@@ -3,7 +3,7 @@ import type { Approval } from "#domain/approval.ts";
 import { Preview } from "#domain/preview.ts";
 import { ToolResult } from "#domain/result.ts";
 import type { RunView } from "#domain/run.ts";
-import { ManualToolInfo } from "#ui/form-fields.ts";
+import { ManualToolInfo } from "#ui/manual-tool.ts";
 
 /** A comment as GitHub has stored it. */
 const PostedComment = z.object({

@@ -11,7 +11,8 @@ import {
   type ParsedCommand,
   parseCommand,
 } from "#ui/command.ts";
-import { type ManualToolField, type ManualToolInfo, parseFieldValue } from "#ui/form-fields.ts";
+import { parseFieldValue } from "#ui/form-fields.ts";
+import type { ManualToolField, ManualToolInfo } from "#ui/manual-tool.ts";
 import type { DisplayEvents, UIEventBus } from "#ui/ui-event-bus.ts";
 import type { AskQuestion, Prompter } from "./prompter.ts";
 import type { Style } from "./style.ts";

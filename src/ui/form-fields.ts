@@ -1,36 +1,12 @@
 import type { FlexibleSchema } from "ai";
-import { z } from "zod";
+import type { z } from "zod";
 import { messageOf, UserError } from "#domain/errors.ts";
 import { choicesOf, type JsonSchema, type Parameter, parametersOf, typesOf } from "#domain/json-schema.ts";
 import { describeSchemaIssue } from "#domain/schema-issue.ts";
 import { getManualTools, type NamedTool } from "#domain/tool.ts";
 import { compileSchema, isZodSchema, jsonSchemaOf, parseArguments } from "#domain/tool-schema.ts";
 import { closestMatch } from "#text/closest-match.ts";
-
-/** One field of the form with which a person calls a tool. */
-const ManualToolField = z.object({
-  name: z.string(),
-  /** Empty if the schema has no description. */
-  description: z.string(),
-  type: z.enum(["text", "number", "select", "boolean"]),
-  required: z.boolean(),
-  /** The options of a `select`, as text. */
-  options: z.array(z.string()).optional(),
-  default: z.unknown().optional(),
-});
-export type ManualToolField = z.infer<typeof ManualToolField>;
-export type FieldType = ManualToolField["type"];
-
-/** A tool that people may call, as shown by front ends. */
-export const ManualToolInfo = z.object({
-  name: z.string(),
-  /** The name for people. Default: the tool's name. */
-  label: z.string(),
-  description: z.string(),
-  category: z.string().optional(),
-  fields: z.array(ManualToolField),
-});
-export type ManualToolInfo = z.infer<typeof ManualToolInfo>;
+import type { FieldType, ManualToolField, ManualToolInfo } from "./manual-tool.ts";
 
 /** Derives the fields of a form from an input schema; none for schemas that are not objects. Lists and objects are text fields. */
 export function deriveFieldsFromSchema(schema: unknown): ManualToolField[] {

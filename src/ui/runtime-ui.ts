@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { ResultValue } from "#domain/result.ts";
-import type { ManualToolInfo } from "./form-fields.ts";
+import type { ManualToolInfo } from "./manual-tool.ts";
 import type {
   ActionEvents,
   ApprovalRisk,

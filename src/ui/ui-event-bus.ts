@@ -1,5 +1,5 @@
 import type { ResultValue } from "#domain/result.ts";
-import type { ManualToolInfo } from "./form-fields.ts";
+import type { ManualToolInfo } from "./manual-tool.ts";
 
 export type EventHandler<Data> = (data: Data) => unknown;
 export type Unsubscribe = () => void;

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import type { ResultValue } from "#domain/result.ts";
 import type { TraceLevel } from "#terminal/event-cli-adapter.ts";
 import { wrapLines } from "#terminal/style.ts";
-import type { ManualToolInfo } from "#ui/form-fields.ts";
+import type { ManualToolInfo } from "#ui/manual-tool.ts";
 import { createRuntimeUI } from "#ui/runtime-ui.ts";
 import { terminalWorld } from "../support/terminal-world.ts";
 

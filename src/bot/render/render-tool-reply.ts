@@ -1,6 +1,6 @@
 import type { ToolReply } from "#runtime/front-end.ts";
 import { pluralize } from "#text/pluralize.ts";
-import type { ManualToolField, ManualToolInfo } from "#ui/form-fields.ts";
+import type { ManualToolField, ManualToolInfo } from "#ui/manual-tool.ts";
 import { code, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 import { layOutRequest, renderPrecedingComments } from "./render-request.ts";
 import { valueToMarkdown } from "./value-to-markdown.ts";
