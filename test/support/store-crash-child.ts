@@ -41,7 +41,7 @@ async function chain(n: number): Promise<void> {
 
   const content = new TextEncoder().encode(`content ${n} `.repeat(500));
   await store.completeEffect({
-    runId: "r1",
+    runId,
     key: `effect-${n}`,
     events: [{ runId, event: said(`result ${n}`), dedupe: `result-${n}` }],
     changes: { step: `call-${n}`, changes: [{ path: "a.txt", content, mode: "100644" }] },
