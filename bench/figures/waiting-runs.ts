@@ -92,7 +92,7 @@ async function addWaitingRun(store: Store, index: number): Promise<void> {
     }),
     store.claimEffect(id, "work", Date.now()),
     store.completeEffect({
-      runId: "r1",
+      runId: id,
       key,
       approvals: [sampleApproval(id, `ask-${index}`, { requestedAt: Date.now(), expiresAt })],
     }),
