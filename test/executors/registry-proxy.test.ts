@@ -169,19 +169,30 @@ describe("a tunnel", () => {
     expect(await answerTo(inParts(hello, 2))).toEqual({ answer: "", sent: 0, refused: [allowed] });
   });
 
-  test("names its server in one place only", () => {
-    const name = Buffer.from("localhost");
-    const extension = hello.subarray(hello.indexOf(name) - 9, hello.indexOf(name) + name.length);
-    const twice = Buffer.concat([hello, extension]);
+  /** Returns the first message of TLS with an extension added. */
+  function withExtension(extension: Buffer): Buffer {
+    const extended = Buffer.concat([hello, extension]);
     let start = 43 + 1 + hello.readUInt8(43);
     start += 2 + hello.readUInt16BE(start);
     start += 1 + hello.readUInt8(start);
-    twice.writeUInt16BE(twice.readUInt16BE(3) + extension.length, 3);
-    twice.writeUIntBE(twice.readUIntBE(6, 3) + extension.length, 6, 3);
-    twice.writeUInt16BE(twice.readUInt16BE(start) + extension.length, start);
+    extended.writeUInt16BE(extended.readUInt16BE(3) + extension.length, 3);
+    extended.writeUIntBE(extended.readUIntBE(6, 3) + extension.length, 6, 3);
+    extended.writeUInt16BE(extended.readUInt16BE(start) + extension.length, start);
+    return extended;
+  }
+
+  test("names its server in one place only, and none in an encrypted part", () => {
+    const name = Buffer.from("localhost");
+    const again = hello.subarray(hello.indexOf(name) - 9, hello.indexOf(name) + name.length);
 
     expect(serverNameOf(hello)).toBe("localhost");
-    expect(serverNameOf(twice)).toBe("");
+    expect(serverNameOf(withExtension(Buffer.from([0x1a, 0x1a, 0, 1, 0])))).toBe("localhost");
+    expect(serverNameOf(withExtension(again))).toBe("");
+    expect(serverNameOf(withExtension(Buffer.from([0xfe, 0x0d, 0, 1, 0])))).toBe("");
+  });
+
+  test("that its client closes unused is not reported as refused", async () => {
+    expect(await answerTo([])).toEqual({ answer: "", sent: 0, refused: [] });
   });
 });
 

@@ -67,7 +67,8 @@ export async function startRegistryProxy({
         client.write("HTTP/1.1 200 Connection established\r\n\r\n");
         const hello = await readHello(client, head);
         if (isIP(host) === 0 && serverNameOf(hello) !== host) {
-          note(target, "The connection was not to this server: its TLS names another one, or none.");
+          // A client that closes the connection unused has done nothing wrong.
+          if (hello.length > 0) note(target, "The connection did not begin with TLS that names this server.");
           client.destroy();
           return;
         }
@@ -125,7 +126,7 @@ function readHello(client: Duplex, head: Buffer): Promise<Buffer> {
   });
 }
 
-/** Returns the name of the server in the first message of TLS; undefined while it is incomplete, empty without one. */
+/** Returns the name of the server in the first message of TLS; undefined while it is incomplete, empty without a plain one. */
 export function serverNameOf(data: Buffer): string | undefined {
   const parts: Buffer[] = [];
   for (let at = 0; at < data.length; ) {
@@ -151,6 +152,8 @@ export function serverNameOf(data: Buffer): string | undefined {
 const handshakeRecord = 22;
 const clientHello = 1;
 const serverNameExtension = 0;
+/** Of Encrypted Client Hello, in which another server may be named. */
+const encryptedHelloExtension = 0xfe0d;
 
 /** Throws a RangeError for a message that ends too early. */
 function readServerName(body: Buffer): string {
@@ -161,7 +164,9 @@ function readServerName(body: Buffer): string {
   const end = at + 2 + body.readUInt16BE(at);
   const names: string[] = [];
   for (at += 2; at < end; at += 4 + body.readUInt16BE(at + 2)) {
-    if (body.readUInt16BE(at) !== serverNameExtension) continue;
+    const extension = body.readUInt16BE(at);
+    if (extension === encryptedHelloExtension) return "";
+    if (extension !== serverNameExtension) continue;
     // A list with one name of a host, which is all that clients send: its length, type and name with its length.
     const [length, name] = [body.readUInt16BE(at + 7), at + 9];
     if (body.readUInt16BE(at + 4) !== length + 3 || body.readUInt8(at + 6) !== 0) return "";
