@@ -29,14 +29,16 @@ export function createMoveFileTool(
     approvalReason: ({ from, to }) => `The worker wants to move ${quoted(from)} to ${quoted(to)}.`,
     preview: async (args) => {
       const [from, to] = [workspace.resolve(args.from), workspace.resolve(args.to)];
+      const paths = await filesAt(workspace, from);
       // Nobody is asked about a call that can only fail.
-      if (!args.overwrite && (await workspace.exists(to))) {
+      assertOutside(from, to);
+      if ((await workspace.exists(to)) && (!args.overwrite || (await workspace.stat(from)).type === "directory")) {
         throw new ToolError(`${to} already exists.`, {
           code: "FILE_EXISTS",
           suggestion: "Pass overwrite to replace a file, or choose another name.",
         });
       }
-      const files = (await filesAt(workspace, from)).map(async (path): Promise<FileVersions[]> => {
+      const files = paths.map(async (path): Promise<FileVersions[]> => {
         const moved = await versionOf(workspace, path);
         if (!moved) return [];
         const target = `${to}${path.slice(from.length)}`;
@@ -50,17 +52,20 @@ export function createMoveFileTool(
     execute: async (args) => {
       await moveNeedsApproval(args, workspace, options);
       const [from, to] = [workspace.resolve(args.from), workspace.resolve(args.to)];
-      if (from === to || to.startsWith(`${from}/`)) {
-        throw new ToolError(`${from} cannot be moved into itself.`, {
-          code: "INVALID_ARGUMENTS",
-          suggestion: "Choose a path outside of it.",
-        });
-      }
+      assertOutside(from, to);
       await workspace.move(from, to, { overwrite: args.overwrite ?? false });
       const summary = `Moved ${from} to ${to}`;
       return { llmContent: `${summary}.`, value: { kind: "json", data: { from, to }, summary } };
     },
   };
+}
+
+function assertOutside(from: string, to: string): void {
+  if (from !== to && !to.startsWith(`${from}/`)) return;
+  throw new ToolError(`${from} cannot be moved into itself.`, {
+    code: "INVALID_ARGUMENTS",
+    suggestion: "Choose a path outside of it.",
+  });
 }
 
 async function moveNeedsApproval({ from, to }: MoveInput, workspace: Workspace, options: FileToolOptions<MoveInput>) {

@@ -642,6 +642,18 @@ describe("approval", () => {
     expect(await preview("move_file", { from: "a.txt", to: "z" })).toMatch(/^a\.txt\ndeleted, [\s\S]*z\nadded, /);
     expect(sandbox.text("a.txt")).toBe("a\n");
   });
+
+  test.each([
+    ["delete_file", { path: "b" }, "NOT_A_FILE"],
+    ["move_file", { from: "a.txt", to: "b/c" }, "FILE_EXISTS"],
+    ["move_file", { from: "b", to: "d", overwrite: true }, "FILE_EXISTS"],
+    ["move_file", { from: "b", to: "b/inside" }, "INVALID_ARGUMENTS"],
+    ["move_file", { from: "a.txt", to: "a.txt", overwrite: true }, "INVALID_ARGUMENTS"],
+  ])("a call that can only fail has no preview, so that nobody is asked: %s %j", async (tool, args, code) => {
+    const { preview } = await world({ "a.txt": "a\n", "b/c": "", "d/e": "" });
+
+    await expect(preview(tool, args)).rejects.toMatchObject({ code });
+  });
 });
 
 const lfsPointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${"0".repeat(64)}\nsize 12345\n`;
