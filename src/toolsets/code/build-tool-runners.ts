@@ -17,6 +17,9 @@ interface BuildToolRunner {
   reason: string;
 }
 
+/** Options of `go test` without a value in the next word. */
+const goSwitch = /^--?(?:[anvx]|race|short|failfast|cover|benchmem|fullpath|json|msan|asan|trimpath|work)$/;
+
 /** Names the packages first, as `go test` expects: a file stands for its package, and `TestName` for the option `-run`. */
 function selectGoTests(args: readonly string[]): string[] {
   const packages = new Set<string>();
@@ -26,7 +29,7 @@ function selectGoTests(args: readonly string[]): string[] {
     const before = args[at - 1] ?? "";
     if (arg.endsWith(".go")) packages.add(`./${posix.dirname(arg)}`);
     else if (arg.startsWith("-")) options.push(arg);
-    else if (/^-[^=]+$/.test(before) && !/^\.{1,2}(?:\/|$)/.test(arg)) options.push(arg);
+    else if (/^-[^=]+$/.test(before) && !goSwitch.test(before) && !/^\.{1,2}(?:\/|$)/.test(arg)) options.push(arg);
     else if (/^(?:Test|Example|Fuzz)/.test(arg)) tests.push(arg.replace(/\/.*/, ""));
     else packages.add(/^\.{1,2}(?:\/|$)/.test(arg) ? arg : `./${arg}`);
   }

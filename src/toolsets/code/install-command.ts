@@ -360,7 +360,7 @@ function describeProgram({ exitCode, stderr }: FailedCommand): string | undefine
   return `${program} is not available in this sandbox${isItself ? "" : `; ${provider}`}. The deployment can mount it: \`sandbox.tools\` in its policy, or GOLEM_FORGE_SANDBOX_TOOL_PATHS.`;
 }
 
-/** What toolchains say when a project needs a newer one, with the version if they name it. */
+/** The errors of toolchains that are too old for a project, with the version that it needs if they name it. */
 const tooOld = [
   { name: "Go", says: /invalid go version '(\d[\w.]{0,20})'|go\.mod requires go >= (\d[\w.]{0,20})/ },
   {

@@ -678,6 +678,7 @@ describe("the test runner and the formatter of a project", () => {
     [{ "go.mod": "" }, { args: ["a_test.go", "binding"] }, "go test -json ./. ./binding"],
     [{ "go.mod": "" }, { args: ["TestA", "TestB/sub"] }, "go test -json ./... -run ^(TestA|TestB)$"],
     [{ "go.mod": "" }, { args: ["-run", "TestA", "./binding"] }, "go test -json ./binding -run TestA"],
+    [{ "go.mod": "" }, { args: ["-v", "TestA", "-count", "1"] }, "go test -json ./... -run ^(TestA)$ -v -count 1"],
     [{ "go.mod": "", "binding/a_test.go": "" }, { path: "binding" }, "go test -json ./binding/..."],
     [{ "go.mod": "", "binding/a_test.go": "" }, { path: "binding/a_test.go" }, "go test -json ./binding"],
     [{ "Cargo.toml": "" }, {}, "cargo test --offline --no-fail-fast"],
