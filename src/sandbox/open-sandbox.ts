@@ -21,6 +21,7 @@ import {
   pushCommit,
 } from "./git/push-changes.ts";
 import { connect, type Remote } from "./git/remote.ts";
+import { notAFile, readFileAt, resolveRevision, showCommit } from "./git/show-commit.ts";
 import { fetchCommit } from "./merge/merge-base.ts";
 import { type MergePlan, mergeWrites, planMerge } from "./merge/merge-branch.ts";
 import { createOverlay, type Overlay } from "./overlay.ts";
@@ -35,7 +36,7 @@ import {
   workingChanges,
 } from "./working-changes.ts";
 import { createWorkspaceView } from "./workspace-view.ts";
-import { createZones } from "./zones.ts";
+import { createZones, type Zones } from "./zones.ts";
 
 /** The state that the operations of one sandbox share. */
 interface SandboxState {
@@ -43,6 +44,7 @@ interface SandboxState {
   base: Base;
   overlay: Overlay;
   view: ReturnType<typeof createWorkspaceView>;
+  zones: Zones;
   source: SandboxSource;
   connect: (signal?: AbortSignal) => Remote;
   /** Resolves when the base's contents have been fetched, which happens after its tree. */
@@ -75,7 +77,11 @@ export async function openSandbox({
   const view = createWorkspaceView(base, overlay, { zones, loader });
   const staging = createStaging(overlay);
   const protectedBranches = { base: pushesToBase ? undefined : opened.at.branch, default: opened.defaultBranch };
-  const state: SandboxState = { protectedBranches, base, overlay, view, source, connect: connectRemote, loadContents };
+  const state: SandboxState = {
+    ...{ protectedBranches, base, overlay, view, zones, source },
+    connect: connectRemote,
+    loadContents,
+  };
 
   const working = workingChanges({ base, overlay, view, staging, loadContents });
   return {
@@ -105,6 +111,14 @@ export async function openSandbox({
         from: base.commit,
       });
     },
+    show: (revision, options) => show(state, revision, options),
+    readAt: async (revision, path, stop) => {
+      const resolved = view.resolve(path);
+      const remote = connectRemote(stop);
+      const commit = await commitOf(base, remote, revision);
+      if (!zones.canSee(resolved)) throw notAFile(resolved, commit, "");
+      return readFileAt(base, remote, commit, resolved);
+    },
     push: (request) => push(state, request),
     previewRestore: async ({ tip, to }, stop) => {
       await loadContents();
@@ -130,10 +144,20 @@ async function log(
   const remote = connectRemote();
   return readHistory(base.store, connectRemote, {
     ...options,
-    from: from === undefined ? base.commit : await commitOf(remote, from),
-    exclude: exclude === undefined ? undefined : await commitOf(remote, exclude),
+    from: from === undefined ? base.commit : await commitOf(base, remote, from),
+    exclude: exclude === undefined ? undefined : await commitOf(base, remote, exclude),
     path: path === undefined ? undefined : view.resolve(path),
   });
+}
+
+async function show(
+  { base, view, zones, connect: connectRemote }: SandboxState,
+  revision: string,
+  { path = "", signal }: Parameters<GitSandbox["show"]>[1] = {},
+): ReturnType<GitSandbox["show"]> {
+  const remote = connectRemote(signal);
+  const commit = await commitOf(base, remote, revision);
+  return showCommit(base, remote, { commit, path: view.resolve(path), canSee: zones.canSee });
 }
 
 async function push(state: SandboxState, request: PushRequest): Promise<string> {
@@ -278,9 +302,8 @@ async function listBranches(remote: Remote) {
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** Resolves a full object id or a branch to a commit. */
-function commitOf(remote: Remote, name: string): Promise<string> {
-  return /^[0-9a-f]{40}$/.test(name) ? Promise.resolve(name) : tipOf(remote, name);
+function commitOf(base: Base, remote: Remote, revision: string): Promise<string> {
+  return resolveRevision(base, remote, revision, (name) => tipOf(remote, name));
 }
 
 const maxNamedBranches = 10;

@@ -57,9 +57,9 @@ export interface LogOptions {
   limit: number;
   /** Only commits that changed this path. */
   path?: string;
-  /** The branch or commit to start at; default: the base commit. */
+  /** The revision to start at, as in `show`; default: the base commit. */
   from?: string;
-  /** A branch or commit to leave out, with its ancestors. */
+  /** A revision to leave out, with its ancestors. */
   exclude?: string;
   skip?: number;
   /** Reads older history only if the newest part of it has no commit to return, even if there are fewer than the limit. */
@@ -99,6 +99,32 @@ export interface BlamedRange {
   commit: LogEntry | undefined;
   /** True when the lines may be older than the commit, because no older history was read. */
   mayBeOlder: boolean;
+}
+
+export interface ShowOptions {
+  /** Only changes of this file or folder. */
+  path?: string;
+  signal?: AbortSignal;
+}
+
+/** A file that a commit changed. */
+export interface CommittedFile extends FileVersions {
+  /** The path before a rename. */
+  oldPath?: string;
+}
+
+/** A commit with its changes against its first parent. */
+export interface ShownCommit extends LogEntry {
+  /** Sorted by path. */
+  files: CommittedFile[];
+  /** The paths of further changed files, whose contents were not read. */
+  omitted: string[];
+}
+
+export interface FileAt {
+  commit: string;
+  /** The bytes of the file, or the target of a link. */
+  content: Uint8Array;
 }
 
 export interface PushRequest {
@@ -145,6 +171,10 @@ export interface Sandbox extends Workspace {
   log(options: LogOptions): Promise<History>;
   /** Finds the commits that last changed the lines of the current file. Throws a ToolError if none has the file. */
   blame(options: BlameOptions): Promise<BlamedRange[]>;
+  /** Returns a commit and its changes that this worker can see. The revision is a commit, branch or tag, or `HEAD~2`. */
+  show(revision: string, options?: ShowOptions): Promise<ShownCommit>;
+  /** Returns a file as it was in a revision. Throws a ToolError if it was no file there. */
+  readAt(revision: string, path: string, signal?: AbortSignal): Promise<FileAt>;
   /**
    * Commits the run's changes over the base (or over `expectedTip`) and pushes them to the run's own branch. Retries
    * during a short outage. Throws a UserError with the remote's reason when the push is rejected.

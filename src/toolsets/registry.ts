@@ -23,6 +23,7 @@ import {
   createGitPullTool,
   createGitPushTool,
 } from "#toolsets/git/git-remote.ts";
+import { createGitShowTool } from "#toolsets/git/git-show.ts";
 import {
   createAddLabelsTool,
   createListIssuesTool,
@@ -82,6 +83,7 @@ function localTools(services: ToolServices): NamedTool[] {
     createGitStatusTool(services),
     createGitDiffTool(services),
     createGitLogTool(services),
+    createGitShowTool(services),
     createGitBlameTool(services),
     createGitStageTool(services),
     createGitDiscardTool(services),

@@ -150,6 +150,8 @@ export function memoryWorkspace(
     history: async () => steps,
     log: async ({ limit }) => ({ commits: log.slice(0, limit), isComplete: isLogComplete }),
     blame: unsupported,
+    show: unsupported,
+    readAt: unsupported,
     branches: unsupported,
     mergeBranch: unsupported,
     previewMerge: unsupported,

@@ -2,14 +2,26 @@ import { realpath } from "node:fs/promises";
 import { ToolError, UserError } from "#domain/errors.ts";
 import type { SandboxPolicy } from "#domain/worker.ts";
 import type { FileVersion } from "#sandbox/diff-file.ts";
+import { parseCommit } from "#sandbox/git/git-objects.ts";
+import {
+  type ChangedPath,
+  emptyTree,
+  isFileMode,
+  maxShownFiles,
+  notAFile,
+  shownFiles,
+} from "#sandbox/git/show-commit.ts";
 import { createOverlay } from "#sandbox/overlay.ts";
 import type {
   BlamedRange,
   BlameOptions,
+  FileAt,
   GitSandbox,
   History,
   LogEntry,
   LogOptions,
+  ShownCommit,
+  ShowOptions,
   StepChanges,
 } from "#sandbox/sandbox.ts";
 import { createStaging, isStagingFile, versionBefore, versionNow, workingChanges } from "#sandbox/working-changes.ts";
@@ -103,6 +115,14 @@ export async function openCheckout(
           path: view.resolve(options.path),
           content: await view.readBytes(options.path),
         }),
+      show: async (revision, { path = "", signal } = {}) =>
+        showLocalCommit(root, revision, { path: view.resolve(path), canSee: zones.canSee, signal }),
+      readAt: async (revision, path, signal) => {
+        const resolved = view.resolve(path);
+        const commit = await readRevision(root, revision, signal);
+        if (!zones.canSee(resolved)) throw notAFile(resolved, commit, "");
+        return readLocalFileAt(root, commit, resolved, signal);
+      },
       branches: (signal) => readBranches(root, signal),
       restricted: (narrower) => viewFor(zones.narrow(narrower)),
     };
@@ -209,6 +229,110 @@ function readPorcelain(oid: string, entry: string): { commit: LogEntry | undefin
     parents: field("previous").split(" ").slice(0, 1).filter(Boolean),
   };
   return { commit, isBoundary: /^boundary$/m.test(entry) };
+}
+
+/** Resolves a revision to a commit. */
+async function readRevision(root: string, revision: string, signal: AbortSignal | undefined): Promise<string> {
+  const name = `${revision === "" ? "HEAD" : revision}^{commit}`;
+  const output = await runGit(["rev-parse", "--verify", "--end-of-options", name], { cwd: root, signal }).catch(
+    (error: unknown) => {
+      throw new ToolError(`${JSON.stringify(revision)} is no commit, branch or tag of this checkout.`, {
+        code: "FILE_NOT_FOUND",
+        suggestion: "git_log lists commits, and git_branches the branches.",
+        cause: error,
+      });
+    },
+  );
+  return output.toString("utf8").trim().split("\n").at(-1) ?? "";
+}
+
+async function showLocalCommit(
+  root: string,
+  revision: string,
+  { path, canSee, signal }: ShowOptions & { path: string; canSee(path: string): boolean },
+): Promise<ShownCommit> {
+  const commit = await readRevision(root, revision, signal);
+  const { message, author, email, authored, parents } = parseCommit(await readObject(root, commit, signal));
+  const [parent = emptyTree] = parents;
+  const compared = ["diff-tree", "-r", "-z", "-M", parent, commit, "--", ...(path === "" ? [] : [path])];
+  const raw = await runGit(compared, { cwd: root, signal }).catch(async (error: unknown) => {
+    if (!(await isShallow(root))) throw error;
+    throw new ToolError(`This checkout is shallow: it lacks the parent of ${commit.slice(0, 10)}.`, {
+      code: "UNAVAILABLE",
+      suggestion: "`git fetch --unshallow` gets it.",
+      cause: error,
+    });
+  });
+  const changed = parseChanges(raw.toString("utf8")).flatMap((file) => visiblePart(file, canSee));
+  const contents = await readBlobs(root, changed.slice(0, maxShownFiles), signal);
+  const shown = shownFiles(changed, ({ mode, oid }) =>
+    isFileMode(mode) ? (contents.get(oid) ?? new Uint8Array()) : Buffer.from(oid),
+  );
+  return { commit, message: message.trimEnd(), author, email, date: authored, parents, ...shown };
+}
+
+/** Returns what a worker can see of a change: a file that was moved from a hidden folder is new, and one moved there is deleted. */
+function visiblePart({ path, oldPath, before, after }: ChangedPath, canSee: (path: string) => boolean): ChangedPath[] {
+  if (oldPath === undefined) return canSee(path) ? [{ path, before, after }] : [];
+  if (canSee(path)) return [canSee(oldPath) ? { path, oldPath, before, after } : { path, before: undefined, after }];
+  return canSee(oldPath) ? [{ path: oldPath, before, after: undefined }] : [];
+}
+
+/** Parses the raw format of `git diff-tree -z`. */
+function parseChanges(raw: string): ChangedPath[] {
+  const fields = raw.split("\0");
+  const changed: ChangedPath[] = [];
+  for (let at = 0; at + 1 < fields.length; at += 2) {
+    const [, oldMode = "", mode = "", oldOid = "", oid = "", status = ""] =
+      /^:(\d+) (\d+) (\w+) (\w+) (\w)/.exec(fields[at] ?? "") ?? [];
+    const oldPath = status === "R" ? fields[++at] : undefined;
+    changed.push({
+      path: fields[at + 1] ?? "",
+      ...(oldPath !== undefined && { oldPath }),
+      before: status === "A" ? undefined : { mode: oldMode, oid: oldOid },
+      after: status === "D" ? undefined : { mode, oid },
+    });
+  }
+  return changed;
+}
+
+async function readLocalFileAt(
+  root: string,
+  commit: string,
+  path: string,
+  signal: AbortSignal | undefined,
+): Promise<FileAt> {
+  const listed =
+    path === "" ? "" : (await runGit(["ls-tree", "-z", commit, "--", path], { cwd: root, signal })).toString("utf8");
+  const [, mode = "", oid = ""] = /^(\d+) \w+ (\w+)\t/.exec(listed) ?? [];
+  if (!isFileMode(mode)) throw notAFile(path, commit, mode);
+  return { commit, content: await readObject(root, oid, signal) };
+}
+
+async function readObject(root: string, oid: string, signal: AbortSignal | undefined): Promise<Buffer> {
+  const batch = await runGit(["cat-file", "--batch"], { cwd: root, signal, stdin: `${oid}\n` });
+  return [...objectsIn(batch)][0]?.[1] ?? Buffer.alloc(0);
+}
+
+async function readBlobs(
+  root: string,
+  files: readonly ChangedPath[],
+  signal: AbortSignal | undefined,
+): Promise<Map<string, Buffer>> {
+  const versions = files.flatMap(({ before, after }) => [before, after]).filter((version) => version !== undefined);
+  const oids = new Set(versions.flatMap(({ mode, oid }) => (isFileMode(mode) ? [oid] : [])));
+  const stdin = [...oids].map((oid) => `${oid}\n`).join("");
+  return new Map(objectsIn(await runGit(["cat-file", "--batch"], { cwd: root, signal, stdin })));
+}
+
+/** Parses the output of `git cat-file --batch`. */
+function* objectsIn(batch: Buffer): Generator<[oid: string, content: Buffer]> {
+  for (let at = 0; at < batch.length; ) {
+    const end = batch.indexOf(0x0a, at);
+    const [oid = "", , size = 0] = batch.toString("latin1", at, end).split(" ");
+    yield [oid, batch.subarray(end + 1, end + 1 + Number(size))];
+    at = end + 2 + Number(size);
+  }
 }
 
 async function readBranches(root: string, signal: AbortSignal | undefined) {

@@ -148,7 +148,7 @@ export function createGitDiffTool({ sandbox, workspace }: ToolServices): NamedTo
 const maxLineLength = 2_000;
 
 /** Shortens the very long lines of a diff, such as those of minified code, to the part where two versions begin to differ. */
-function withShortLines(diff: string): string {
+export function withShortLines(diff: string): string {
   if (diff.length <= maxLineLength) return diff;
   const lines = diff.split("\n");
   const shown = lines.map((line, at) => {
@@ -200,7 +200,7 @@ function modeHeader({ path, before, after }: FileVersions): string {
 }
 
 /** `2 files changed, +3 −1`. */
-function summarizeDiffs(diffs: readonly ChangeDiff[]): string {
+export function summarizeDiffs(diffs: readonly ChangeDiff[]): string {
   const additions = diffs.reduce((sum, diff) => sum + diff.additions, 0);
   const deletions = diffs.reduce((sum, diff) => sum + diff.deletions, 0);
   return `${pluralize(diffs.length, "file")} changed, +${additions} −${deletions}`;

@@ -23,7 +23,7 @@ const gitLogInput = z.object({
     .string()
     .max(500)
     .optional()
-    .describe("A branch, or main..topic for the commits of topic that are not in main"),
+    .describe("A revision, or main..topic for the commits of topic that are not in main"),
 });
 type GitLogInput = z.infer<typeof gitLogInput>;
 

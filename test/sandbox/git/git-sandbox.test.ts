@@ -177,7 +177,9 @@ test("names of branches that differ in white space or in how a letter is compose
 
   expect(found).toEqual(commits);
   expect((await sandbox.branches()).map(({ name }) => name).sort()).toEqual([...names, "main", "tagged"].sort());
-  for (const other of ["release", "refs/tags/release", "main\u2028", "mai", "-", "--all", "main\nref-prefix refs/"]) {
+  expect((await sandbox.log({ from: "release", limit: 1 })).commits[0]?.commit).toBe(tag);
+  await expect(sandbox.previewMerge("release")).rejects.toThrow("has no branch");
+  for (const other of ["refs/tags/release", "main\u2028", "mai", "-", "--all", "main\nref-prefix refs/"]) {
     await expect(sandbox.log({ from: other, limit: 1 }), other).rejects.toThrow("has no branch");
   }
 });
