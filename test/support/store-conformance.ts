@@ -868,6 +868,18 @@ function completeStepTests(): void {
 }
 
 function completeEffectTests(): void {
+  test("an effect of another run is neither completed nor postponed", async () => {
+    await startRun();
+    await store.ingest({ run: sampleRun("r2", []), events: [] });
+    await store.claimEffect("r1", "work", 0);
+
+    expect(await store.completeEffect({ runId: "r2", key: "k1", pullRequest: 8 })).toBe(false);
+    await store.postponeEffect({ runId: "r2", key: "k1" }, Number.MAX_SAFE_INTEGER);
+
+    expect(await store.dueRuns(0)).toContain("r1");
+    expect(await store.runsOfThread({ ...sampleSpec("r2").origin, thread: 8 })).toEqual([]);
+  });
+
   test("every part of an effect's result is stored", async () => {
     await startRun();
     await store.ingest({ run: sampleRun("p1", [], {}), events: [] });

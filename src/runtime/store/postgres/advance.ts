@@ -166,11 +166,11 @@ async function removeEffects(
 ): Promise<Completion[]> {
   // A child is created first, since events and effects may refer to it.
   for (const { completion } of completions) if (completion.run) await addRun(sql, completion.run);
-  const keys = completions.map(({ completion }) => completion.key);
+  const effects = completions.map(({ completion }) => completion);
   // Both share a round trip, and are executed in this order.
   const [, removed] = await Promise.all([
     lockRuns(sql, completions.flatMap(touchedRuns)),
-    removeCompleted(sql, keys, holder),
+    removeCompleted(sql, effects, holder),
   ]);
   return completions.filter(({ completion }) => removed.has(completion.key));
 }

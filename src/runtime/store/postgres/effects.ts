@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { UnreadableDataError } from "#domain/stored-data.ts";
-import type { Effect, EffectProblem, EffectQueue, NewEffect, Store } from "#runtime/store/store.ts";
+import type { Effect, EffectId, EffectProblem, EffectQueue, NewEffect, Store } from "#runtime/store/store.ts";
 import {
   EffectColumns,
   NextEffectColumns,
@@ -104,14 +104,14 @@ export async function claimEffects(
  */
 export async function removeCompleted(
   sql: Sql,
-  keys: readonly string[],
+  effects: readonly EffectId[],
   holder: number | undefined,
 ): Promise<Set<string>> {
   const completed = await sql.query(
     CompletedColumns,
     `with ours as (
-        select effects.key from effects join runs on runs.id = run_id
-          where key = any ($1::text[]) and ($2::bigint is null or holder = $2)
+        select effects.key from unnest($1::text[], $2::text[]) as given (run_id, key)
+          join effects using (run_id, key) join runs on runs.id = run_id where $3::bigint is null or holder = $3
       ), repeated as (
         update effects set repeat = false, claimed = false, attempts = 0, due_at = 0 from ours
           where effects.key = ours.key and repeat returning effects.key
@@ -119,20 +119,21 @@ export async function removeCompleted(
         delete from effects using ours where effects.key = ours.key and not repeat returning effects.key
       )
       select key from repeated union all select key from removed`,
-    [keys, holder ?? null],
+    [effects.map(({ runId }) => runId), effects.map(({ key }) => key), holder ?? null],
   );
   return new Set(completed.map(({ key }) => key));
 }
 
 export async function postponeEffect(
   sql: Sql,
-  { key, dueAt, holder }: { key: string; dueAt: number; holder: number | undefined },
+  { runId, key, dueAt, holder }: EffectId & { dueAt: number; holder: number | undefined },
   { isUncounted, problem }: Parameters<Store["postponeEffect"]>[2] = {},
 ): Promise<void> {
   await sql.run(
     `update effects set due_at = $2, claimed = false, attempts = attempts - $3, problem = $4
-      where key = $1 and ($5::bigint is null or exists (select 1 from runs where id = run_id and holder = $5))`,
-    [key, dueAt, isUncounted ? 1 : 0, problem ? serializeRecord(problem) : null, holder ?? null],
+      where key = $1 and run_id = $6
+        and ($5::bigint is null or exists (select 1 from runs where id = run_id and holder = $5))`,
+    [key, dueAt, isUncounted ? 1 : 0, problem ? serializeRecord(problem) : null, holder ?? null, runId],
   );
 }
 

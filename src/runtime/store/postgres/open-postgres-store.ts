@@ -143,9 +143,9 @@ function effectsIn(
       }),
     completeEffect: async (completion) => (await complete({ completion })) !== undefined,
     completeStep: (completion, next) => complete({ completion, next }),
-    postponeEffect: async ({ runId, key }, dueAt, options) => {
-      await operations.write([runId], async (sql) => {
-        await postponeEffect(sql, { key, dueAt, holder: holder() }, options);
+    postponeEffect: async (effect, dueAt, options) => {
+      await operations.write([effect.runId], async (sql) => {
+        await postponeEffect(sql, { ...effect, dueAt, holder: holder() }, options);
         return { result: undefined };
       });
     },
