@@ -40,3 +40,10 @@ test("the AI SDK and what else only runs need is not loaded when the app starts"
   const formatters = [...texts].filter(([, text]) => /^(?:export )?const .*\bIntl\./m.test(text));
   expect(formatters.map(([file]) => file)).toEqual([]);
 });
+
+test("the packages that only MCP servers and web tools need are not loaded with the tools of a run", () => {
+  const { packages } = loadedWith("toolsets/open-toolbox.ts");
+
+  expect([...packages.keys()]).toContain("zod");
+  expect([...packages].filter(([name]) => /^(?:@ai-sdk\/mcp|undici|linkedom|defuddle.*)$/.test(name))).toEqual([]);
+});

@@ -15,7 +15,7 @@ import { JsonValueCounter } from "#text/json-values.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { quoted } from "#text/visible-text.ts";
 import { readJsonLines } from "#toolsets/read-json-lines.ts";
-import type { ServerSettings } from "./server-settings.ts";
+import { ProgramEndedError, type ServerSettings } from "./server-settings.ts";
 
 const connectMs = 10_000;
 const maxPages = 20;
@@ -165,11 +165,6 @@ function limitedFetch(fetch: typeof globalThis.fetch): typeof globalThis.fetch {
     const { status, statusText, headers } = response;
     return new Response(response.body.pipeThrough(limit), { status, statusText, headers: new Headers([...headers]) });
   };
-}
-
-/** Thrown if a server's program ends before it answers. The message gives the reason. */
-export class ProgramEndedError extends Error {
-  override readonly name = "ProgramEndedError";
 }
 
 /** The maximum size of a server's message, in bytes. */

@@ -10,8 +10,8 @@ import { parseJson } from "#text/json-values.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
 import { quoted, showHidden } from "#text/visible-text.ts";
 import { failedResult } from "#toolsets/tool-result.ts";
-import { ProgramEndedError, type ServerConnection, type ToolDefinition } from "./connect-server.ts";
-import type { ServerSettings } from "./server-settings.ts";
+import type { ServerConnection, ToolDefinition } from "./connect-server.ts";
+import { ProgramEndedError, type ServerSettings } from "./server-settings.ts";
 
 export interface McpCallOptions {
   /** The fingerprint that the tool must still have. */

@@ -63,3 +63,8 @@ export function checkForRepository(server: string, settings: ServerSettings, rep
     refuse("has a private address. Only the deployment's own workers may reach its network.");
   }
 }
+
+/** Thrown if a server's program ends before it answers. The message gives the reason. */
+export class ProgramEndedError extends Error {
+  override readonly name = "ProgramEndedError";
+}
