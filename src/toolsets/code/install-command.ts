@@ -345,12 +345,18 @@ export function lastInstallation(history: readonly FinishedCall[]): FailedComman
   return data && { exitCode: data.exitCode ?? null, stderr: data.stderr ?? "" };
 }
 
+/** Returns the name of a program if a toolchain provides it, not a package of the project. */
+function toolchainIn(program: string | undefined): string | undefined {
+  return program !== undefined && toolchains.some(({ programs }) => programs.test(program)) ? program : undefined;
+}
+
 /** Names the program that a command lacked, and who can provide it; undefined if none was missing. */
 function describeProgram({ exitCode, stderr }: FailedCommand): string | undefined {
   if (exitCode === 0) return undefined;
   const program =
     /^prlimit: failed to execute (\S{1,100}): No such file/m.exec(stderr)?.[1] ??
     /^(?:bash: line \d+: |spawn )(\S{1,100})(?:: command not found| ENOENT)$/m.exec(stderr)?.[1] ??
+    toolchainIn(/^sh: (?:(?:line )?\d+: )?(\S{1,100}?): (?:command )?not found$/m.exec(stderr)?.[1]) ??
     (/\bJAVA_HOME (?:environment variable )?is not (?:set|defined)/.test(stderr) ? "java" : undefined) ??
     (/\bNo CMAKE_\w+_COMPILER could be found/.test(stderr) ? "c++" : undefined);
   if (!program) return undefined;
@@ -387,7 +393,7 @@ function describeOldToolchain(stderr: string): string | undefined {
 
 /**
  * Explains what to do about a missing program or package, in a sentence or two; undefined if none was missing. `installation`
- * is the last one of the run: if its package manager is missing, there is no point in calling install_package again.
+ * is the last one of the run: if it failed, there is no point in calling install_package again as before.
  */
 export function describeMissingProgram(failed: FailedCommand, installation?: FailedCommand): string | undefined {
   const { exitCode, stderr } = failed;
@@ -411,8 +417,10 @@ export function describeMissingProgram(failed: FailedCommand, installation?: Fai
   const isPackage =
     /\bENOTCACHED\b|could not determine executable to run|^sh: .{0,200}: not found$|\bNo module named ['"]?(pytest|black|ruff)\b|ModuleNotFoundError: No module named|Cannot find (module|package) '[^./#]|disabled by GOPROXY=off|\bretry without `--offline`/m;
   if (!isPackage.test(stderr)) return undefined;
-  const missing = installation && describeProgram(installation);
+  if (!installation || installation.exitCode === 0)
+    return "A package that it needs is not installed. Call install_package.";
+  const missing = describeProgram(installation);
   return missing === undefined
-    ? "A package that it needs is not installed. Call install_package."
+    ? "A package that it needs is not installed: the last call of install_package failed. Remove the cause of that first."
     : `A package that it needs is not installed, and install_package cannot install it. ${missing}`;
 }

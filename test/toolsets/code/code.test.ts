@@ -912,6 +912,12 @@ describe("the test runner and the formatter of a project", () => {
   test.each([
     [1, "npm error code ENOTCACHED", "Call install_package"],
     [127, "sh: 1: vitest: not found", "Call install_package"],
+    [
+      127,
+      "sh: 1: pnpm: not found",
+      "pnpm is not available in this sandbox; pnpm (`npm install --global pnpm`) provides it.",
+    ],
+    [127, "sh: line 1: yarn: command not found", "yarn is not available in this sandbox"],
     [1, "/usr/bin/python3: No module named pytest", "Call install_package"],
     [1, "Error: Cannot find module 'left-pad'", "Call install_package"],
     [1, "go: example.com/x@v1.0.0: module lookup disabled by GOPROXY=off", "Call install_package"],
@@ -976,6 +982,15 @@ describe("the test runner and the formatter of a project", () => {
 
     if (said) expect(sentence).toContain(said);
     else expect(sentence).toBeUndefined();
+  });
+
+  test("after an installation that failed, its cause comes first", () => {
+    const failed = { exitCode: 1, stderr: "Error: Cannot find module 'left-pad'" };
+
+    const sentence = describeMissingProgram(failed, { exitCode: 1, stderr: "npm error 403 Forbidden" });
+
+    expect(sentence).toContain("the last call of install_package failed. Remove the cause of that first.");
+    expect(describeMissingProgram(failed, { exitCode: 0, stderr: "" })).toContain("Call install_package.");
   });
 
   test("the end of a failed installation has its errors without warnings, packages, requests and frames, each once", () => {
