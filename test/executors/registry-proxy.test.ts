@@ -191,6 +191,24 @@ describe("a tunnel", () => {
     expect(serverNameOf(withExtension(Buffer.from([0xfe, 0x0d, 0, 1, 0])))).toBe("");
   });
 
+  test("to a host that cannot be reached ends at once, with the reason", async () => {
+    const closed = createServer().listen(0, "127.0.0.1");
+    await once(closed, "listening");
+    const target = `localhost:${(closed.address() as { port: number }).port}`;
+    await new Promise((resolve) => closed.close(resolve));
+    const folder = mkdtempSync(join(tmpdir(), "golem-proxy-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const socket = join(folder, "proxy.sock");
+    const proxy = await startRegistryProxy({ socket, allowed: [target], privateHosts: [target] });
+    onTestFinished(() => proxy.close());
+
+    const client = connect(socket).on("error", () => {});
+    client.write(`CONNECT ${target} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    await new Promise((resolve) => client.once("close", resolve));
+
+    expect([...proxy.refused]).toEqual([[target, expect.stringContaining("The connection failed: ")]]);
+  });
+
   test("that its client closes unused is not reported as refused", async () => {
     expect(await answerTo([])).toEqual({ answer: "", sent: 0, refused: [] });
   });

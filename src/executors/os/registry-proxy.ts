@@ -18,13 +18,14 @@ export interface RegistryProxyOptions {
 }
 
 export interface RegistryProxy {
-  /** The refused hosts, each with the reason as a sentence. */
+  /** The hosts that were refused or could not be reached, each with the reason as a sentence. */
   readonly refused: ReadonlyMap<string, string>;
   close(): Promise<void>;
 }
 
 const maxConnections = 64;
 const maxRefused = 5;
+const connectTimeoutMs = 10_000;
 
 /**
  * Starts a proxy that tunnels to the allowed hosts only. A tunnel has to begin with TLS for its host: at the address of a
@@ -64,6 +65,7 @@ export async function startRegistryProxy({
       const address = own.has(target) ? host : (await publicAddresses(host, resolve))[0]?.address;
       if (client.destroyed) return;
       const upstream = connect({ host: address, port: Number(port) }, async () => {
+        upstream.setTimeout(0);
         client.write("HTTP/1.1 200 Connection established\r\n\r\n");
         const hello = await readHello(client, head);
         if (isIP(host) === 0 && serverNameOf(hello) !== host) {
@@ -76,7 +78,11 @@ export async function startRegistryProxy({
         upstream.pipe(client);
         client.pipe(upstream);
       });
-      upstream.on("error", () => client.destroy());
+      upstream.setTimeout(connectTimeoutMs, () => upstream.destroy(new Error("the host does not answer")));
+      upstream.on("error", (error) => {
+        if (upstream.bytesRead === 0) note(target, `The connection failed: ${messageOf(error)}.`);
+        client.destroy();
+      });
       upstream.on("close", () => client.destroy());
       client.on("close", () => upstream.destroy());
     } catch (error) {

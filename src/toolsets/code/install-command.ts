@@ -81,6 +81,13 @@ const commands: Record<PackageManager, (request: InstallRequest) => Command> = {
   cargo: cargoCommand,
 };
 
+/** npm and pnpm wait a minute between attempts by default, also for a host that the sandbox refuses. */
+const retrySettings = (prefix: string): Record<string, string> => ({
+  [`${prefix}_fetch_retries`]: "2",
+  [`${prefix}_fetch_retry_mintimeout`]: "1000",
+  [`${prefix}_fetch_retry_maxtimeout`]: "3000",
+});
+
 /** Disables git, which a git dependency would start, and any package manager version that the repository names. */
 const npmEnvironment = (index: string | undefined): Record<string, string> => ({
   npm_config_globalconfig: "/dev/null",
@@ -88,6 +95,7 @@ const npmEnvironment = (index: string | undefined): Record<string, string> => ({
   npm_config_git: "/bin/false",
   COREPACK_ENABLE_PROJECT_SPEC: "0",
   COREPACK_ENABLE_NETWORK: "0",
+  ...retrySettings("npm_config"),
   ...(index !== undefined && { npm_config_registry: index }),
 });
 
@@ -107,6 +115,7 @@ const pnpmSettings = (prefix: string, index?: string): Record<string, string> =>
   // Folders are moved afterwards, so packages must not be links into a store elsewhere.
   [`${prefix}_package_import_method`]: "copy",
   [`${prefix}_confirm_modules_purge`]: "false",
+  ...retrySettings(prefix),
   ...(index !== undefined && { [`${prefix}_registry`]: index }),
 });
 

@@ -523,6 +523,12 @@ describe("installing packages", () => {
     });
   });
 
+  test.each(["npm", "pnpm"] as const)("%s tries a host that cannot be reached again within seconds", (manager) => {
+    const { env } = installCommand({ manager, packages: [], dev: false, textOf: () => undefined });
+
+    expect(env).toMatchObject({ npm_config_fetch_retries: "2", npm_config_fetch_retry_maxtimeout: "3000" });
+  });
+
   test("the packages of a pyproject.toml and of its groups for development are installed, plain names only", async () => {
     const pyproject = [
       "[project]",
