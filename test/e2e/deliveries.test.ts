@@ -1,5 +1,10 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { type Stories, startStories } from "../support/forge-stories.ts";
+import { dumpDatabase, restoreDump } from "#runtime/store/postgres/dump.ts";
+import { backUpDatabase, restoreDatabase } from "#runtime/store/sqlite/maintain-database.ts";
+import { byTurn, call, type Stories, startStories } from "../support/forge-stories.ts";
 import { postgresPrograms } from "../support/postgres-server.ts";
 import { testDatabases } from "../support/shared-postgres.ts";
 
@@ -96,6 +101,59 @@ async function playInTurn({ open }: Stories): Promise<void> {
 
 test(waitsForItsTurn, () => playInTurn(forge));
 
+const postsNothingTwice = "what a run posted after a backup is not posted again by the restored run, which gets as far";
+
+interface Backup {
+  /** The environment of the app before and after. */
+  before: Record<string, string>;
+  after: Record<string, string>;
+  backUp(): Promise<void>;
+  restore(): Promise<unknown>;
+}
+
+async function playRestored({ before, after, backUp, restore }: Backup): Promise<void> {
+  const world = await startStories({ environment });
+  onTestFinished(() => world.close());
+  await world.start(before);
+  const script = byTurn(call("ask_user", { question: "Which sum?" }), call("ask_user", { question: "Which file?" }), {
+    text: "Done.",
+  });
+  const { comment, botComment, comments } = world.open({ title: "Restored", script });
+  comment("/run fixer");
+  await botComment(/Which sum\?/);
+  await botComment(/waiting for/);
+  await backUp();
+  comment("The first.");
+  await botComment(/Which file\?/);
+  comment("All.");
+  await botComment(outcome);
+  await world.stop();
+
+  await restore();
+  await world.start(after);
+  comment("The first.");
+  await botComment(/asks\s+> Which file\?/);
+  comment("All.");
+  await botComment(/is done/);
+
+  const posted = await comments();
+  for (const pattern of [/Which sum\?/, /Which file\?/, outcome]) {
+    expect(posted.filter((body) => pattern.test(body))).toHaveLength(1);
+  }
+}
+
+test(postsNothingTwice, async () => {
+  const folder = await mkdtemp(join(tmpdir(), "golem-restore-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const [path, file] = [join(folder, "forge.db"), join(folder, "backup")];
+  await playRestored({
+    before: { DATABASE_URL: `file:${path}` },
+    after: { DATABASE_URL: `file:${path}` },
+    backUp: () => backUpDatabase(path, file),
+    restore: () => restoreDatabase(file, path),
+  });
+});
+
 describe.skipIf(!postgresPrograms)("over PostgreSQL", () => {
   let shared: Stories;
 
@@ -106,4 +164,17 @@ describe.skipIf(!postgresPrograms)("over PostgreSQL", () => {
   afterAll(() => shared.close());
 
   test(waitsForItsTurn, () => playInTurn(shared));
+
+  test(postsNothingTwice, async () => {
+    const folder = await mkdtemp(join(tmpdir(), "golem-restore-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const file = join(folder, "backup");
+    const [source, target] = [await newDatabase(), await newDatabase()];
+    await playRestored({
+      before: { DATABASE_URL: source },
+      after: { DATABASE_URL: target },
+      backUp: () => dumpDatabase(source, file),
+      restore: () => restoreDump(file, target),
+    });
+  });
 });

@@ -144,7 +144,8 @@ describe("golem db backup and restore", () => {
     const contents = await contentsOf(restored);
     expect(contents).toEqual({
       ...expected,
-      pending: { ...expected.pending, attempts: 1 },
+      // It may have been processed after the backup.
+      pending: { ...expected.pending, attempts: 2 },
       effect: { ...expected.effect, attempts: 2 },
     });
     expect(await restored.findRun("later")).toBeUndefined();

@@ -1,11 +1,12 @@
 import type { DeploymentPolicy } from "#config/deployment-policy.ts";
+import type { RunSpec } from "#domain/run.ts";
 import type { Models } from "#models/models.ts";
 import type { FrontEnd, PostedComment, PostOptions } from "#runtime/front-end.ts";
 import type { EffectResult, RunEnvironment } from "#runtime/run-environment.ts";
 import type { EffectOf, RuntimeEffect } from "#runtime/runtime-effect.ts";
 import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import type { RunObserver } from "#runtime/scheduler/run-observer.ts";
-import type { Effect, Store } from "#runtime/store/store.ts";
+import { type Effect, restoredPost, type Store } from "#runtime/store/store.ts";
 
 /** Performs one kind of effect. After a crash it is called again for the same key, with `effect.attempts` above 1. */
 export interface EffectHandler<Request extends RuntimeEffect = RuntimeEffect> {
@@ -52,18 +53,34 @@ export class PostponedError extends Error {
   }
 }
 
+/** A comment to post: the number of this attempt, and the run that it belongs to. */
+interface NamedPost extends Pick<Effect, "attempts"> {
+  name: string;
+  spec: Pick<RunSpec, "createdAt">;
+}
+
 /** Posts a comment under a name, or edits the previous one, and returns the result to store. */
 export async function post(
   store: Pick<Store, "findPost">,
-  { name, attempts }: { name: string } & Pick<Effect, "attempts">,
+  { name, ...attempt }: NamedPost,
   show: (options: PostOptions) => Promise<number>,
 ): Promise<EffectResult> {
   const commentId = (await store.findPost(name))?.commentId;
-  return { posts: [{ name, commentId: await show({ name, commentId, isFirstAttempt: attempts === 1 }) }] };
+  const isFirstAttempt = await isFirst(store, attempt);
+  return { posts: [{ name, commentId: await show({ name, commentId, isFirstAttempt }) }] };
 }
 
-interface Request extends Pick<Effect, "attempts"> {
-  name: string;
+/** False if the thread may have a comment that the store does not know: from an earlier attempt, or from after a restored backup. */
+export async function isFirst(
+  store: Pick<Store, "findPost">,
+  { attempts, spec }: Omit<NamedPost, "name">,
+): Promise<boolean> {
+  if (attempts > 1) return false;
+  const restored = await store.findPost(restoredPost.name);
+  return restored === undefined || spec.createdAt > restored.updatedAt;
+}
+
+interface Request extends NamedPost {
   /** A comment that somebody edited. Unless it was replaced already, a new one is posted. */
   replaces?: number | undefined;
   /** The revision of the approval that is shown. */
@@ -75,7 +92,7 @@ interface Request extends Pick<Effect, "attempts"> {
 /** Posts a request like `post`, and returns with it what has to stay as it was posted. */
 export async function postRequest(
   store: Pick<Store, "findPost">,
-  { name, attempts, replaces, revision = 0, alias }: Request,
+  { name, replaces, revision = 0, alias, ...attempt }: Request,
   show: (options: PostOptions) => Promise<PostedComment[]>,
 ): Promise<EffectResult> {
   const known = await store.findPost(name);
@@ -84,7 +101,7 @@ export async function postRequest(
     name,
     commentId: isReplaced ? undefined : known?.commentId,
     shown: known?.shown?.comments,
-    isFirstAttempt: attempts === 1,
+    isFirstAttempt: await isFirst(store, attempt),
     ...(isReplaced && { replaces }),
   });
   const commentId = comments.at(-1)?.id ?? 0;

@@ -22,8 +22,10 @@ export function postApproval({ store, frontEnd }: PostServices): EffectHandler<E
       const name = `approval/${approvalId}`;
       const isPending = approval.status === "pending";
       const { revision } = approval;
-      const posted = await postRequest(store, { name, attempts, revision, ...(isPending && { replaces }) }, (options) =>
-        frontEnd.showApproval(view, approval, options),
+      const posted = await postRequest(
+        store,
+        { name, attempts, spec, revision, ...(isPending && { replaces }) },
+        (options) => frontEnd.showApproval(view, approval, options),
       );
       return { ...posted, ...(isPending && { shownApproval: approvalId }) };
     },
@@ -75,7 +77,7 @@ export function postQuestion({
       if (answer) question.end = { kind: "answered", ...answer };
       else if (kind === "question.close") question.end = { kind: "withdrawn" };
       else question.isPreceded = await hasEarlierQuestion(store, spec, callId);
-      return post(store, { name: questionName(spec.id, step, callId), attempts }, (options) =>
+      return post(store, { name: questionName(spec.id, step, callId), attempts, spec }, (options) =>
         frontEnd.askQuestion(view, question, options),
       );
     },

@@ -10,7 +10,14 @@ import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { isQuiet, readView } from "#runtime/views/read-view.ts";
 import { childStep, type StoredChange } from "#sandbox/sandbox.ts";
-import { type EffectHandler, type EffectServices, PostponedError, post, postRequest } from "./effect-handler.ts";
+import {
+  type EffectHandler,
+  type EffectServices,
+  isFirst,
+  PostponedError,
+  post,
+  postRequest,
+} from "./effect-handler.ts";
 
 /** The result of a run is posted again for about four minutes while GitHub refuses it; then the status shows it. */
 const maxRefusals = 9;
@@ -36,13 +43,16 @@ export function showStatus({
       const view = await readStatus(store, runId, run);
       if (!view) return {};
       // A scheduled run is shown once it asks people or has opened a pull request.
-      if (!known && (isQuiet(view) || (isOvertaken(view) && attempts === 1))) return {};
+      const { spec } = run;
+      if (!known && (isQuiet(view) || (isOvertaken(view) && (await isFirst(store, { attempts, spec }))))) return {};
       // The comment may have to wait for GitHub's rate limits, and should show the run's state at that time.
       const latest = async () => (await readStatus(store, runId, run)) ?? view;
-      return post(store, { name, attempts }, (options) => showStatus(view, { ...options, latest })).catch((error) => {
-        const isLimited = error instanceof OutageError && error.retryAt !== undefined;
-        throw isLimited ? new PostponedError(error.retryAt, { cause: error }) : error;
-      });
+      return post(store, { name, attempts, spec }, (options) => showStatus(view, { ...options, latest })).catch(
+        (error) => {
+          const isLimited = error instanceof OutageError && error.retryAt !== undefined;
+          throw isLimited ? new PostponedError(error.retryAt, { cause: error }) : error;
+        },
+      );
     },
     onFailure: async () => ({}),
   };
@@ -96,12 +106,13 @@ export function postBudget({
 }: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"budget.post">> {
   return {
     maxAttempts: 12,
-    async perform({ attempts }, { spec: { id } }) {
+    async perform({ attempts }, { spec }) {
+      const { id } = spec;
       const view = await readView(store, id);
       const { askForBudget } = frontEnd;
       if (!view || !askForBudget) return {};
       const name = `budget/${id}/${view.spec.worker.limits.cost}`;
-      return post(store, { name, attempts }, (options) => askForBudget(view, options));
+      return post(store, { name, attempts, spec }, (options) => askForBudget(view, options));
     },
     onFailure: async () => ({}),
   };
@@ -123,7 +134,7 @@ export function postAnswer({
       const { showAnswer } = frontEnd;
       if (!view || !text.trim() || !showAnswer) return {};
       const name = `answer/${run.spec.id}/${step}`;
-      return post(store, { name, attempts }, (options) => showAnswer(view, text, options));
+      return post(store, { name, attempts, spec: run.spec }, (options) => showAnswer(view, text, options));
     },
     onFailure: async ({ runId, request: { step } }, run) => showInStatus(runId, step ?? stepsOf(await run.ownLog())),
   };
@@ -143,7 +154,7 @@ export function postToolReply({
       const { thread, callId } = request;
       const name = `tool/${runId}/${callId}`;
       const alias = reply.kind === "confirm" ? confirmationName(runId, reply.word) : undefined;
-      return postRequest(store, { name, attempts, alias }, (options) =>
+      return postRequest(store, { name, attempts, spec: run.spec, alias }, (options) =>
         frontEnd.showToolReply(view, reply, { ...options, thread }),
       );
     },
@@ -167,7 +178,7 @@ export function postChanges({
       const view = await readView(store, runId);
       if (!view) return {};
       const reply = await readChanges(run, by, signal);
-      return postRequest(store, { name: `tool/${runId}/${callId}`, attempts }, (options) =>
+      return postRequest(store, { name: `tool/${runId}/${callId}`, attempts, spec: run.spec }, (options) =>
         frontEnd.showToolReply(view, reply, { ...options, thread }),
       );
     },
@@ -215,9 +226,10 @@ export function reportOutcome(services: ReportServices): EffectHandler<EffectOf<
 
 async function reportToPeople(
   { store, frontEnd }: ReportServices,
-  { id, origin, worker, createdAt }: RunSpec,
+  spec: RunSpec,
   attempts: number,
 ): Promise<EffectResult> {
+  const { id, origin, worker, createdAt } = spec;
   const view = await readView(store, id);
   if (!view || isQuiet(view)) return {};
   // All failures of runs that were started on a day share the comment of the first one.
@@ -225,7 +237,7 @@ async function reportToPeople(
   const where = `${origin.repositoryId ?? `${origin.owner}/${origin.repo}`}#${origin.thread}`;
   const day = new Date(createdAt).toISOString().slice(0, 10);
   const name = isScheduled(origin) && hasFailed ? `outcome/${where}/${worker.name}/${day}` : `outcome/${id}`;
-  return post(store, { name, attempts }, (options) => frontEnd.showOutcome(view, options));
+  return post(store, { name, attempts, spec }, (options) => frontEnd.showOutcome(view, options));
 }
 
 async function reportToParent({ store, now }: ReportServices, spec: RunSpec): Promise<EffectResult> {

@@ -299,6 +299,12 @@ export interface Post {
   shown?: ShownRequest | undefined;
 }
 
+/**
+ * The post that is stored when a backup is restored. Its time is a day later: runs that start until then may repeat some that
+ * started after the backup, such as those of a schedule.
+ */
+export const restoredPost = { name: "restored", forMs: 24 * 60 * 60_000 };
+
 /** The times before which data has expired; milliseconds since 1970. */
 export interface ExpiredData {
   /** Undefined if the logs of all runs are kept. */

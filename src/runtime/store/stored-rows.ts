@@ -14,18 +14,19 @@ import { ShownRequest } from "#runtime/front-end.ts";
 import { RuntimeEffect } from "#runtime/runtime-effect.ts";
 import type { StoredChange } from "#sandbox/sandbox.ts";
 import type { Delivery } from "./delivery-store.ts";
-import type {
-  Advance,
-  Backlog,
-  DailyCost,
-  DecisionResult,
-  Effect,
-  EffectProblem,
-  EffectQueue,
-  Post,
-  RunCommands,
-  RunStatus,
-  StoredRun,
+import {
+  type Advance,
+  type Backlog,
+  type DailyCost,
+  type DecisionResult,
+  type Effect,
+  type EffectProblem,
+  type EffectQueue,
+  type Post,
+  type RunCommands,
+  type RunStatus,
+  restoredPost,
+  type StoredRun,
 } from "./store.ts";
 
 // The JSON that both databases store, and the rows that both select. Everything is parsed when it is read.
@@ -45,6 +46,14 @@ export function assertReadableSchema(database: string, version: number, newest: 
       `The database ${database} was written before the first release of Golem Forge (schema ${version}; this one supports ${oldestSchema} to ${newest}). Start with a new database.`,
     );
   }
+}
+
+/** Returns the statements that mark a restored database: what it has not done yet may have been done after the backup. */
+export function restoredMarks(schema: string, now: number): string {
+  return `update ${schema}.effects set attempts = 1 where attempts = 0;
+    update ${schema}.pending_deliveries set attempts = 1 where attempts = 0;
+    insert into ${schema}.posts (name, comment_id, updated_at) values ('${restoredPost.name}', 0, ${now + restoredPost.forMs})
+      on conflict (name) do update set updated_at = excluded.updated_at`;
 }
 
 /** The number of deliveries that one transaction removes, so that others do not wait for long. */

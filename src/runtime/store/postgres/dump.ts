@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { open, rm } from "node:fs/promises";
 import pg from "pg";
 import { messageOf, UserError } from "#domain/errors.ts";
+import { restoredMarks } from "#runtime/store/stored-rows.ts";
 import { schema } from "./migrations.ts";
 import { describeDatabase } from "./postgres-connection.ts";
 
@@ -32,10 +33,11 @@ export async function restoreDump(file: string, url: string): Promise<void> {
         `The database ${describeDatabase(url)} already holds data of Golem Forge. Create an empty database, and name it with --database.`,
       );
     }
+    await runProgram("pg_restore", url, ["--no-owner", "--single-transaction", "--exit-on-error", file]);
+    await client.query(restoredMarks(schema, Date.now()));
   } finally {
     await client.end();
   }
-  await runProgram("pg_restore", url, ["--no-owner", "--single-transaction", "--exit-on-error", file]);
 }
 
 /** Runs a PostgreSQL program. The password is passed in its environment, where other users of the machine cannot see it. */

@@ -2,6 +2,7 @@ import { link, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { reasonOf, UserError } from "#domain/errors.ts";
+import { restoredMarks } from "#runtime/store/stored-rows.ts";
 import { assertOwnDatabase, lockDatabase, openSqliteConnection } from "./open-database.ts";
 
 /** Writes a complete, compact copy of a database to a new file, even while another process uses the database. */
@@ -40,6 +41,8 @@ export async function restoreDatabase(file: string, path: string): Promise<strin
     await rm(incoming, { force: true });
     // Also reads the backup's log, which exists if the backup is a copy of a database's files.
     await backUpDatabase(file, incoming);
+    markRestored(incoming);
+    await syncToDisk(incoming);
     const replaced = (await exists(path)) ? `${path}.replaced-${Date.now()}` : undefined;
     if (replaced !== undefined) {
       includeLog(path);
@@ -55,6 +58,15 @@ export async function restoreDatabase(file: string, path: string): Promise<strin
   } finally {
     await rm(incoming, { force: true });
     lock.close();
+  }
+}
+
+function markRestored(path: string): void {
+  const database = new DatabaseSync(path);
+  try {
+    database.exec(`begin; ${restoredMarks("main", Date.now())}; commit`);
+  } finally {
+    database.close();
   }
 }
 
