@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { canonicalJson } from "./approval.ts";
 import type { Task, ToolResult } from "./result.ts";
 import { WorkerDefinition } from "./worker.ts";
 
@@ -101,6 +102,18 @@ export const RunSpec = z.object({
   createdAt: z.number(),
 });
 export type RunSpec = z.infer<typeof RunSpec>;
+
+/** A worker with the origin of its file. */
+export interface FoundWorker extends Pick<RunSpec, "worker"> {
+  source: RunSpec["workerSource"];
+  /** The model of its program, for a worker that does not name one. */
+  model?: string | undefined;
+}
+
+/** Returns the SHA-256 of a worker's definition, to which the approval of a call that starts it is bound. */
+export function digestOfWorker({ worker, source, model }: FoundWorker): string {
+  return createHash("sha256").update(canonicalJson({ worker, source, model })).digest("hex");
+}
 
 const runBranchPrefix = "golem/";
 

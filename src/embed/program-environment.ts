@@ -152,6 +152,7 @@ export class ProgramEnvironment implements RunEnvironment {
         // Includes the root, so that calling it is refused as circular and not as unknown.
         return listed.some((worker) => worker.name === name) ? listed : [...listed, { name }];
       },
+      findWorker: (name) => this.catalog.find(name, ownRepository),
       sanitize: (text) => text,
       ...(programDirectory !== undefined && { programDirectory }),
       ...services,

@@ -80,6 +80,7 @@ export function createGitHubEnvironment({
               history,
               approvals: () => store.approvalsOf(spec.rootId),
               workers: () => catalog.list(github),
+              findWorker: (name) => catalog.find(name, github),
               usesCheckRun: async () => (await readSettings(github)).check_run,
               reportMissingPermission: (permission) =>
                 reportMissingPermission(permission, { github, thread: spec.origin.thread, keys: keysOf(store) }),

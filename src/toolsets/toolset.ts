@@ -2,7 +2,7 @@ import type { z } from "zod";
 import type { Approval } from "#domain/approval.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
-import type { RunSpec } from "#domain/run.ts";
+import type { FoundWorker, RunSpec } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { Executors } from "#executors/create-executors.ts";
@@ -38,6 +38,8 @@ export interface ToolServices {
   approvals?(): Promise<readonly Approval[]>;
   /** The workers of this deployment and repository, for the tools that call them. */
   workers(): Promise<{ name: string; description?: string }[]>;
+  /** Returns the worker that a call starts, to which its approval is bound. Throws a UserError for an unknown one. */
+  findWorker?(name: string): Promise<FoundWorker>;
   /** Redacts secrets, defuses mentions and closing keywords, limits the size. `plain`: titles and commit messages. */
   sanitize(text: string, kind?: "markdown" | "plain"): string;
   /** Returns the repository's limit of open pull requests by this App; undefined if there is none. */

@@ -30,6 +30,31 @@ test("an approval for the session does not cover the same call of a child worker
   await ended();
 });
 
+test("an approval to call a worker is bound to the worker's definition", async () => {
+  const files = {
+    ".github/workers/boss.worker":
+      "---\nname: boss\ntoolsets: { workers: { allowed: [writer] } }\n---\nYou are the boss.",
+    ".github/workers/writer.worker": "---\nname: writer\n---\nYou are the writer.",
+  };
+  const { runs, approvalRequested, ended, store } = await world({
+    script: ({ messages }) => {
+      const isFirst = !messages.some(({ role }) => role === "assistant");
+      const isBoss = JSON.stringify(messages[0]).includes("You are the boss.");
+      return isBoss && isFirst ? { calls: [{ name: "writer", args: { task: "Write." } }] } : { text: "Done." };
+    },
+    github: { files },
+    policy: { always_ask: ["writer"] },
+  });
+  const { id } = await runs.startRun({ origin, worker: "boss", text: "please" });
+  const request = await approvalRequested();
+
+  await runs.decideApprovals(origin, { target: request.id, approve: true, by: "ada" });
+
+  await ended();
+  expect(request.preview).toEqual({ sections: [], bindings: { worker: expect.stringMatching(/^[0-9a-f]{64}$/) } });
+  expect(await store.childrenOf(id)).toMatchObject([{ spec: { worker: { name: "writer" } } }]);
+});
+
 test("a run that is stopped while it pushes says so, and the repeated call finds the pull request", async () => {
   const files = {
     ".github/workers/hasty.worker":

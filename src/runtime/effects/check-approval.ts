@@ -185,14 +185,17 @@ async function confirmApproval(
     argsChanged: changed,
   });
   const isSame = digest === approval.digest || coversCall(approval, { tool: call.tool, args, preview });
-  if (!isSame)
-    throw new NotRunError("its effect has changed since it was approved; call it again to request a new approval");
+  if (!isSame) throw effectChanged();
 
   const notes = [
     ...(changed ? [`A person changed the arguments before approving; this ran: ${JSON.stringify(args)}`] : []),
     ...(approval.note ? [`@${approval.decidedBy} approved it and said: ${approval.note}`] : []),
   ];
   return { args, notes, approved: preview, approval };
+}
+
+export function effectChanged(): NotRunError {
+  return new NotRunError("its effect has changed since it was approved; call it again to request a new approval");
 }
 
 /** The error of a call whose approval no longer applies. `reason` is a clause. */

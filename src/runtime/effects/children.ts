@@ -11,7 +11,8 @@ import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import { admitWorker } from "#runtime/start/admit-worker.ts";
 import { checkAttachments, detectMediaType } from "#runtime/start/attachments.ts";
 import { type RunRow, readable, requireRun } from "#runtime/store/store.ts";
-import { checkApproval, NotRunError } from "./check-approval.ts";
+import { workerBinding } from "#toolsets/workers/workers-toolset.ts";
+import { checkApproval, effectChanged, NotRunError } from "./check-approval.ts";
 import type { EffectHandler, EffectServices } from "./effect-handler.ts";
 
 /** The limit for all files attached to a call, under any worker's policy: they are stored with the run. */
@@ -61,7 +62,7 @@ async function spawn(
   const siblings = children.filter((child) => child.id !== id).map(readable);
   checkDelegation(spec, answeredBy.worker, siblings.length);
 
-  const { worker, source, model } = await admitWorker(answeredBy.worker, {
+  const { worker, source, model, digest } = await admitWorker(answeredBy.worker, {
     catalog,
     models,
     repository,
@@ -69,6 +70,8 @@ async function spawn(
     policy,
     isFork: spec.isFork,
   });
+  const approvedWorker = granted ? granted.approved?.bindings?.[workerBinding] : undefined;
+  if (approvedWorker !== undefined && approvedWorker !== digest) throw effectChanged();
   const args = granted ? granted.args : call.args;
   const attachments = await attachFiles(run, {
     worker,

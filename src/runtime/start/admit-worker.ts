@@ -1,7 +1,7 @@
 import { applyPolicy, type DeploymentPolicy, findPolicyModelProblem } from "#config/deployment-policy.ts";
 import { narrowLimits, type RepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
-import type { RunSpec } from "#domain/run.ts";
+import { digestOfWorker, type RunSpec } from "#domain/run.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { type Models, modelMatches } from "#models/models.ts";
 import { type RepositoryAccess, type RunEnvironment, readSettings } from "#runtime/run-environment.ts";
@@ -12,6 +12,8 @@ export interface Admission {
   worker: WorkerDefinition;
   source: RunSpec["workerSource"];
   model: string;
+  /** The digest of the worker as it was found. */
+  digest: string;
 }
 
 /** Throws a UserError for a worker that is unknown, invalid, not allowed here, or cannot use its model. */
@@ -37,7 +39,8 @@ export async function admitWorker(
   },
 ): Promise<Admission> {
   const settings = await readSettings(repository);
-  const { worker, source, model: ofProgram } = await catalog.find(name, repository);
+  const found = await catalog.find(name, repository);
+  const { worker, source, model: ofProgram } = found;
   checkAllowed(worker, settings);
   if (isFork) checkOnlyReads(worker);
   // Loaded only now: the program starts without the modules that only runs need.
@@ -61,6 +64,7 @@ export async function admitWorker(
     },
     source,
     model: chosen,
+    digest: digestOfWorker(found),
   };
 }
 

@@ -10,7 +10,7 @@ import {
 } from "#config/program-config.ts";
 import { UserError } from "#domain/errors.ts";
 import { type GitHub, GitHubRefusalError } from "#domain/github.ts";
-import type { RunSpec } from "#domain/run.ts";
+import type { FoundWorker, RunSpec } from "#domain/run.ts";
 import type { Triggers } from "#domain/trigger.ts";
 import { parseWorker, type WorkerDefinition, withOutputSchema } from "#domain/worker.ts";
 import { didYouMean } from "#text/closest-match.ts";
@@ -40,14 +40,6 @@ export interface WorkerTriggers {
 export interface InvalidFile {
   path: string;
   problem: string;
-}
-
-interface FoundWorker {
-  worker: WorkerDefinition;
-  source: RunSpec["workerSource"];
-  path?: string;
-  /** The model of its program, for a worker that does not name one. */
-  model?: string | undefined;
 }
 
 /** The workers that can be started: those of the deployment, and those on the repository's default branch. */
@@ -80,7 +72,7 @@ export async function openWorkerCatalog(folder?: string) {
   if (folder !== undefined) await readDeployment();
 
   /** Returns the worker with this name; the repository's own takes precedence. Throws a UserError that lists the workers. */
-  async function find(name: string, files: WorkerFiles): Promise<FoundWorker> {
+  async function find(name: string, files: WorkerFiles): Promise<FoundWorker & { path?: string }> {
     const wanted = name.toLowerCase();
     const { workers: shipped, invalidFiles } = await readDeployment();
     const { paths, config } = await readOwn(files, maxFindAgeMs);

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { ToolError, UserError } from "#domain/errors.ts";
+import { messageOf, OutageError, ToolError, UserError } from "#domain/errors.ts";
+import { digestOfWorker } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { closestMatch } from "#text/closest-match.ts";
@@ -31,6 +32,7 @@ export const workersToolset: Toolset<Config> = {
     return createWorkerTools(
       allowed.flatMap((name) => (name === "*" ? others : [name])),
       known,
+      services.findWorker,
     );
   },
 };
@@ -46,11 +48,18 @@ export function callableBy({ toolsets }: WorkerDefinition): string[] {
 type KnownWorkers = readonly Awaited<ReturnType<ToolServices["workers"]>>[number][];
 
 /** Creates a tool per callable worker. Throws a UserError for a misspelled name; calls to missing ones fail. */
-export function createWorkerTools(allowed: readonly string[], known: KnownWorkers): NamedTool[] {
-  return [...new Set(allowed)].map((name) => workerTool(name, known));
+export function createWorkerTools(
+  allowed: readonly string[],
+  known: KnownWorkers,
+  findWorker?: ToolServices["findWorker"],
+): NamedTool[] {
+  return [...new Set(allowed)].map((name) => workerTool(name, known, findWorker));
 }
 
-function workerTool(name: string, known: KnownWorkers): NamedTool {
+/** The name under which an approval is bound to the definition of the worker that the call starts. */
+export const workerBinding = "worker";
+
+function workerTool(name: string, known: KnownWorkers, findWorker: ToolServices["findWorker"]): NamedTool {
   const worker = known.find((candidate) => candidate.name === name);
   if (!worker) return missingWorker(name, known);
   return {
@@ -58,8 +67,22 @@ function workerTool(name: string, known: KnownWorkers): NamedTool {
     description: `Hand a task to the worker ${name}, which works on it independently and reports back.${worker.description ? ` ${worker.description}` : ""}`,
     inputSchema: input,
     needsApproval: false,
+    // Its file may change before the call is approved.
+    ...(findWorker && {
+      preview: async () => ({ sections: [], bindings: { [workerBinding]: await definitionOf(name, findWorker) } }),
+    }),
     answeredBy: { kind: "worker", worker: name },
   };
+}
+
+/** Returns the digest of a worker's definition. Throws an OutageError if its repository does not respond. */
+async function definitionOf(name: string, findWorker: NonNullable<ToolServices["findWorker"]>): Promise<string> {
+  try {
+    return digestOfWorker(await findWorker(name));
+  } catch (error) {
+    if (error instanceof UserError) throw error;
+    throw new OutageError(messageOf(error), { cause: error });
+  }
 }
 
 function missingWorker(name: string, known: KnownWorkers): NamedTool {

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { approvalDigest } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
+import { digestOfWorker } from "#domain/run.ts";
 import { AttachmentPolicy, Limits, parseWorker, type WorkerDefinition } from "#domain/worker.ts";
 import type { Models } from "#models/models.ts";
 import { initialRun } from "#runtime/apply-events.ts";
@@ -265,6 +266,23 @@ describe("a call of a worker", () => {
       expect(await made.spawnOnce({ approvalId })).toEqual({
         ...refusal(reason),
         execution: { approvalId, outcome: "refused", reason },
+      });
+    });
+
+    test("an approved call of a worker is refused if the worker is another one at the moment when it starts", async () => {
+      const bound = { sections: [], bindings: { worker: digestOfWorker({ worker, source: "repository" }) } };
+      const tool = { ...asking, preview: () => bound };
+      const same = await callWorld({ tool });
+      const other = await callWorld({ tool, helper: { ...worker, instructions: "Help, and publish it." } });
+      const { id } = await same.approvedCall("ask_helper", args);
+      const { id: approvalId } = await other.approvedCall("ask_helper", args);
+
+      expect(await same.spawnOnce({ approvalId: id })).toMatchObject({ execution: { outcome: "executed" } });
+      expect(await other.spawnOnce({ approvalId })).toMatchObject({
+        execution: {
+          outcome: "refused",
+          reason: expect.stringContaining("its effect has changed since it was approved"),
+        },
       });
     });
 
