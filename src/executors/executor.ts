@@ -9,8 +9,20 @@ export interface TreeSource extends Pick<Workspace, "resolve" | "paths" | "list"
   readonly head: { commit: string; branch: string };
   /** Commits of the base's history, newest first. */
   log(options: { limit: number; path?: string }): Promise<TreeCommit[]>;
+  /** A commit with its changes against its first parent. Missing for a worker that sees only part of the repository. */
+  show?(revision: string): Promise<TreeCommit & { files: CommittedVersions[]; omitted: string[] }>;
+  /** A file as it was in a revision. */
+  readAt?(revision: string, path: string): Promise<{ content: Uint8Array }>;
   /** The `.git` folder for programs in the OS tier. */
   gitFolder?(): Promise<GitFolder | undefined>;
+}
+
+/** A file that a commit changed; undefined where it does not exist. */
+export interface CommittedVersions {
+  path: string;
+  oldPath?: string;
+  before: { content: Uint8Array } | undefined;
+  after: { content: Uint8Array } | undefined;
 }
 
 export interface TreeCommit {

@@ -128,12 +128,16 @@ async function workingDirectory({ workspace }: ToolServices, path: string | unde
 /** Returns the files and the history that this worker's commands can see. */
 export function workspaceTree(
   workspace: Workspace,
-  sandbox: Pick<GitSandbox, "base" | "log" | "gitFolder">,
+  sandbox: Pick<GitSandbox, "base" | "log" | "gitFolder"> & Partial<Pick<GitSandbox, "show" | "readAt">>,
 ): TreeSource {
   const wholeRepository: object = sandbox;
   return {
     // The git objects contain all files, so only a worker that may read all of them gets them.
-    ...(workspace === wholeRepository && { gitFolder: async () => sandbox.gitFolder?.() }),
+    ...(workspace === wholeRepository && {
+      gitFolder: async () => sandbox.gitFolder?.(),
+      ...(sandbox.show && { show: sandbox.show }),
+      ...(sandbox.readAt && { readAt: sandbox.readAt }),
+    }),
     resolve: (path) => workspace.resolve(path),
     paths: () => workspace.paths(),
     list: (path, options) => workspace.list(path, options),

@@ -2,7 +2,7 @@ import { createTwoFilesPatch } from "diff";
 import { type Command, defineCommand, type InMemoryFs } from "just-bash";
 import { messageOf } from "#domain/errors.ts";
 import type { Change } from "#domain/workspace.ts";
-import type { TreeCommit } from "#executors/executor.ts";
+import type { CommittedVersions, TreeCommit } from "#executors/executor.ts";
 import type { Parent } from "#executors/serve-parent.ts";
 import { type LoadedTree, root } from "./indexed-fs.ts";
 import type { ShellQuestion } from "./memory-executor.ts";
@@ -16,6 +16,8 @@ interface GitContext {
 
 interface Difference {
   path: string;
+  /** The path before a rename. */
+  oldPath?: string;
   status: Change["status"];
   before: string;
   after: string;
@@ -31,6 +33,7 @@ const instead: Record<string, string> = {
   stash: "To undo a change, restore the old content: `git show HEAD:path > path`.",
   mv: "Use `mv`: every change of this run is kept.",
   rm: "Use `rm`: every change of this run is kept.",
+  blame: "Use the tool git_blame.",
   grep: "Use `rg` or `grep -r`.",
   clone: "There is no network here, and this run works on one repository.",
   fetch: "There is no network here.",
@@ -77,7 +80,7 @@ async function answer(command: string, args: string[], context: GitContext, cwd:
       return lsFiles(context, pathsOf(args, context.fs, cwd));
     default:
       throw new Error(
-        `"${command}" is not available here. ${instead[command] ?? "Available: status, diff, log, show HEAD:path, ls-files and rev-parse."}`,
+        `"${command}" is not available here. ${instead[command] ?? "Available: status, diff, log, show, ls-files and rev-parse."}`,
       );
   }
 }
@@ -138,10 +141,10 @@ function diff(args: readonly string[], found: Difference[]): string {
     .join("");
 }
 
-function patch({ path, status, before, after }: Difference): string {
-  const head = `diff --git a/${path} b/${path}\n`;
+function patch({ path, oldPath = path, status, before, after }: Difference): string {
+  const head = `diff --git a/${oldPath} b/${path}\n`;
   if (before.includes("\0") || after.includes("\0")) return `${head}Binary files differ\n`;
-  const from = status === "added" ? "/dev/null" : `a/${path}`;
+  const from = status === "added" ? "/dev/null" : `a/${oldPath}`;
   const to = status === "deleted" ? "/dev/null" : `b/${path}`;
   const text = createTwoFilesPatch(from, to, before, after, "", "", { timeout: 2_000 });
   if (text === undefined) return `${head}--- ${from}\n+++ ${to}\n(too different to compare)\n`;
@@ -179,19 +182,39 @@ function firstLine(message: string): string {
 }
 
 async function show(args: string[], context: GitContext, cwd: string): Promise<string> {
-  const target = args.find((arg) => !arg.startsWith("-")) ?? "HEAD";
+  const dashes = args.indexOf("--");
+  const [target = "HEAD", ...words] = args.filter((arg) => !arg.startsWith("-"));
   const colon = target.indexOf(":");
   const revision = colon === -1 ? target : target.slice(0, colon);
-  if (!["HEAD", "@", context.head.commit, context.head.branch].includes(revision)) {
-    throw new Error(`only HEAD can be shown here, not "${revision}"`);
+  if (colon === -1) {
+    const only = pathsOf(dashes === -1 ? words : args.slice(dashes), context.fs, cwd);
+    const question: ShellQuestion = { kind: "show", revision };
+    const shown = (await context.ask(question)) as TreeCommit & { files: CommittedVersions[]; omitted: string[] };
+    const found = shown.files.filter(({ path }) => isSelected(path, only)).map(committedDifference);
+    const isShort = args.some((arg) => arg === "-s" || arg === "--no-patch");
+    const more = shown.omitted.length > 0 ? `(${shown.omitted.length} more files are not shown)\n` : "";
+    return describeCommit(shown) + (isShort ? "" : `\n${diff(args, found)}${more}`);
   }
-  if (colon === -1) return log(["-n1"], context, cwd);
-
   const named = target.slice(colon + 1);
   const path = named.startsWith("./") ? context.fs.resolvePath(cwd, named).slice(root.length + 1) : named;
+  if (!["HEAD", "@", context.head.commit, context.head.branch].includes(revision)) {
+    const question: ShellQuestion = { kind: "file", revision, path };
+    const { content } = (await context.ask(question)) as { content: Uint8Array };
+    return Buffer.from(content).toString("utf8");
+  }
   const content = (await context.ask({ kind: "base", path } satisfies ShellQuestion)) as Uint8Array | undefined;
   if (!content) throw new Error(`path '${path}' does not exist in 'HEAD'`);
   return Buffer.from(content).toString("utf8");
+}
+
+function committedDifference({ path, oldPath, before, after }: CommittedVersions): Difference {
+  return {
+    path,
+    ...(oldPath !== undefined && { oldPath }),
+    status: !before ? "added" : !after ? "deleted" : "modified",
+    before: Buffer.from(before?.content ?? []).toString("utf8"),
+    after: Buffer.from(after?.content ?? []).toString("utf8"),
+  };
 }
 
 function revParse(args: readonly string[], head: { commit: string; branch: string }): string {

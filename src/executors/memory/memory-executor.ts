@@ -66,6 +66,8 @@ const ShellQuestion = z.union([
   z.object({ kind: z.literal("changes") }),
   z.object({ kind: z.literal("base"), path: z.string() }),
   z.object({ kind: z.literal("log"), limit: z.number().int().min(0).max(200), path: z.string().optional() }),
+  z.object({ kind: z.literal("show"), revision: z.string().max(500) }),
+  z.object({ kind: z.literal("file"), revision: z.string().max(500), path: z.string() }),
 ]);
 export type ShellQuestion = z.infer<typeof ShellQuestion>;
 
@@ -235,7 +237,17 @@ async function answerQuestion(tree: TreeSource, question: unknown): Promise<unkn
       return tree.readBase(tree.resolve(asked.path));
     case "log":
       return tree.log({ limit: asked.limit, ...(asked.path ? { path: tree.resolve(asked.path) } : {}) });
+    case "show":
+      if (!tree.show) throw onlyHead(asked.revision);
+      return tree.show(asked.revision);
+    case "file":
+      if (!tree.readAt) throw onlyHead(asked.revision);
+      return tree.readAt(asked.revision, tree.resolve(asked.path));
   }
+}
+
+function onlyHead(revision: string): ToolError {
+  return new ToolError(`only files of HEAD can be shown here, not "${revision}"`, { code: "UNAVAILABLE" });
 }
 
 /** Collects the output of a command while it runs. */

@@ -2,13 +2,15 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import type { SandboxPolicy } from "#domain/worker.ts";
+import { createMemoryExecutor } from "#executors/memory/memory-executor.ts";
 import { type CheckoutTree, openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import { modeOf } from "#sandbox/diff-file.ts";
 import { hashObject } from "#sandbox/git/git-objects.ts";
 import type { CommittedFile } from "#sandbox/sandbox.ts";
 import { gitToolset } from "#toolsets/registry.ts";
+import { workspaceTree } from "#toolsets/run-command.ts";
 import type { GitRepository } from "../../support/git-server.ts";
 import { type SandboxWorld, startSandboxWorld, textOf } from "../../support/sandbox-world.ts";
 import { toolsetWorld } from "../../support/toolset-world.ts";
@@ -195,6 +197,33 @@ test("git_show lists the files of a commit with its diff, marked as untrusted, a
   expect((await call("git_show", { revision: "main~2", path: "src" })).llmContent).toContain("No changes of src");
   expect((await call("git_show", { revision: "main~3:src/deep/b.txt" })).llmContent).toMatch(/>\nb\n\n?<\/untrusted/);
   await expect(call("git_show", { revision: "main:data.bin" })).rejects.toThrow("is a binary file of 3 bytes");
+});
+
+test("git show of the in-memory shell shows commits, statistics and files of any revision", async () => {
+  const repository = await repositoryWithHistory();
+  const sandbox = await world.open(repository);
+  const executor = createMemoryExecutor({ spares: 0 });
+  onTestFinished(() => executor.close());
+  const session = await executor.open();
+  const sh = (script: string) =>
+    session.exec(workspaceTree(sandbox, sandbox), {
+      command: ["bash", "-c", script],
+      timeoutMs: 60_000,
+      outputBytes: 20_000,
+    });
+
+  const { stdout, stderr } = await sh(
+    "git show HEAD~3; git show --stat HEAD~1; git show HEAD~3:src/deep/b.txt; git show -s v1; git show nope; git blame run",
+  );
+
+  expect(stdout).toContain(
+    "    Move a\n    \n    It is a library.\n\ndiff --git a/src/a.txt b/lib/a.txt\n--- a/src/a.txt\n",
+  );
+  expect(stdout).toContain("-line 3\n+three\n");
+  expect(stdout).toContain(" src/deep/b.txt | +0 -1\n");
+  expect(stdout).toMatch(/\nb\ncommit [0-9a-f]{40}\nAuthor: [^\n]*\nDate: [^\n]*\n\n {4}A commit\n$/);
+  expect(stderr).toContain('has no branch "nope"');
+  expect(stderr).toContain('"blame" is not available here. Use the tool git_blame.');
 });
 
 test("git_show leaves out diffs beyond its limit and says how to see them", async () => {
