@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
@@ -10,14 +10,17 @@ import { interleaved, median, timed } from "../measure.ts";
 import { runProgram } from "../run-program.ts";
 import { inScratch } from "../scratch.ts";
 
-const steps = 390;
-/** The steps before compile code, and fill the first page of each table and index of the new database. */
-const firstStep = 60;
+/**
+ * The steps at which two runs of one process begin to alternate. Those before compile code, and fill the first page of
+ * each table and index of the new database.
+ */
+const earlyStep = 60;
+const lateStep = 330;
+const blocks = 12;
+const blockSteps = 10;
 const runsAtOnce = 60;
 const stepsAtOnce = 61;
 const runsInModelCall = 1_000;
-/** The kernel's resolution for CPU time. */
-const tickMs = 10;
 
 const worker = `---
 name: reader
@@ -84,23 +87,53 @@ async function start(): Promise<Figure> {
   }
 }
 
+/** Measures a young run and one with a long log in turns, so that other load on the machine affects both equally. */
 async function longRun(policyFile: string): Promise<Figure[]> {
-  const cpu: number[] = [];
-  const bytes: number[] = [];
-  const onCall = (turn: number, app: AppProcess) => {
-    cpu[turn] = app.cpuMs();
-    if (turn === firstStep || turn === steps) bytes.push(app.databaseBytes());
+  const early = { firstStep: earlyStep, ...turns() };
+  const late = { firstStep: lateStep, ...turns() };
+  const { promise: started, resolve: start } = Promise.withResolvers<AppProcess>();
+  const onCall = async (turn: number, app: AppProcess, index: number) => {
+    const run = index === 0 ? early : late;
+    if (turn < run.firstStep || turn % blockSteps !== 0) return;
+    start(app);
+    await run.arrive();
   };
-  await runToEnd({ runs: 1, steps, policyFile, onCall });
-  const [bytesBefore = 0, bytesAfter = 0] = bytes;
-  const perStep = (from: number, to: number) => ((cpu[to] ?? Number.NaN) - (cpu[from] ?? Number.NaN)) / (to - from);
+  const measured = { early: [] as number[], late: [] as number[], bytes: 0 };
+  const measure = async () => {
+    const app = await started;
+    const block = async ({ next }: typeof early) => {
+      const before = app.cpuMs();
+      await next();
+      return (app.cpuMs() - before) / blockSteps;
+    };
+    await Promise.all([early.arrived(), late.arrived()]);
+    const bytesBefore = app.databaseBytes();
+    for (let index = 0; index < blocks; index += 1) {
+      measured.late.push(await block(late));
+      measured.early.push(await block(early));
+    }
+    measured.bytes = app.databaseBytes() - bytesBefore;
+    early.release();
+    late.release();
+  };
+  const steps = (first: number) => first + blocks * blockSteps;
+  await Promise.all([
+    measure(),
+    runToEnd({ runs: 2, steps: (index) => steps(index === 0 ? earlyStep : lateStep), policyFile, onCall }),
+  ]);
+  const what = (first: number) => `steps ${first} to ${steps(first)} of a run`;
   return [
     {
       name: "CPU of a step at the end of a long run",
       unit: "ms",
-      ours: { what: `steps ${steps - 60} to ${steps}`, median: perStep(steps - 60, steps) },
-      peers: [{ what: "steps 60 to 120 of the same run", median: perStep(firstStep, 120) }],
-      rounds: 1,
+      ours: { what: what(lateStep), median: median(measured.late) },
+      peers: [
+        {
+          what: `${what(earlyStep)} in the same process, every ${blockSteps} steps in turns`,
+          median: median(measured.early),
+        },
+      ],
+      rounds: blocks,
       note: "The whole process: also the AI SDK, which sends the growing conversation, HTTP and the status on GitHub.",
     },
     {
@@ -108,12 +141,38 @@ async function longRun(policyFile: string): Promise<Figure[]> {
       unit: "KB",
       ours: {
         what: "what the database grows by, with indexes",
-        median: (bytesAfter - bytesBefore) / (steps - firstStep) / 1_024,
+        median: measured.bytes / (2 * blocks * blockSteps) / 1_024,
       },
       peers: [],
       rounds: 1,
     },
   ];
+}
+
+/** Lets a run proceed from one `arrive` to the next. */
+function turns() {
+  let here = Promise.withResolvers<void>();
+  let proceed = Promise.withResolvers<void>();
+  const release = () => {
+    here = Promise.withResolvers();
+    const { resolve } = proceed;
+    proceed = Promise.withResolvers();
+    resolve();
+  };
+  return {
+    /** Called by the run: waits until it may proceed. */
+    arrive: () => {
+      here.resolve();
+      return proceed.promise;
+    },
+    arrived: () => here.promise,
+    release,
+    /** Resolves when the run has arrived again. */
+    next: () => {
+      release();
+      return here.promise;
+    },
+  };
 }
 
 async function manyRuns(policyFile: string): Promise<Figure[]> {
@@ -183,9 +242,10 @@ async function runToEnd({
   holdsLastAnswers = false,
 }: {
   runs: number;
-  steps: number;
+  steps: number | ((index: number) => number);
   policyFile: string;
-  onCall?(turn: number, app: AppProcess): void;
+  /** The answer waits until this has resolved. `index` is that of the run. */
+  onCall?(turn: number, app: AppProcess, index: number): void | Promise<void>;
   /** The model's last answers begin when all runs wait for them. */
   holdsLastAnswers?: boolean;
 }): Promise<{ peakMb: number }> {
@@ -195,8 +255,11 @@ async function runToEnd({
   const allAsked = Promise.withResolvers<void>();
   const script: Parameters<typeof startModelServer>[0]["script"] = async ({ messages }) => {
     const turn = turnOf(messages);
-    onCall?.(turn, app);
-    if (turn >= steps) {
+    const briefing = JSON.stringify(messages.find(({ role }) => role === "user"));
+    const index = Number(/Run (\d+)/.exec(briefing)?.[1]);
+    const last = typeof steps === "number" ? steps : steps(index);
+    await onCall?.(turn, app, index);
+    if (turn >= last) {
       tasks.add(
         JSON.stringify(
           messages.slice(
@@ -208,7 +271,7 @@ async function runToEnd({
       if (tasks.size === runs) allAsked.resolve();
       if (holdsLastAnswers) await allAsked.promise;
     }
-    return scriptedAnswer(turn, steps);
+    return scriptedAnswer(turn, last);
   };
   const [commit] = forgeRepository.commits;
   if (!commit) throw new Error("unreachable: it has one");
@@ -250,10 +313,10 @@ function processOf(pid: number, databasePath: string): AppProcess {
       database.close();
       return Number(row?.bytes);
     },
-    cpuMs: () => {
-      const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
-      return (Number(fields[11]) + Number(fields[12])) * tickMs;
-    },
+    cpuMs: () =>
+      readdirSync(`/proc/${pid}/task`)
+        .map((thread) => readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8"))
+        .reduce((sum, text) => sum + Number(text.split(" ")[0]) / 1e6, 0),
     peakMb: () => Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1_024,
   };
 }
