@@ -63,14 +63,24 @@ async function reportChecks(
 ): Promise<void> {
   const repository = repositoryOf(payload);
   await context.runs().reportChecks(repository, pushed, async (report) => {
-    try {
-      await announceChecks(report, pushed.commit, { github: context.openGitHub(repository), context });
-    } catch (error) {
-      if (!(error instanceof GitHubRefusalError)) throw error;
-      // The conversation may be locked. The run needs the result all the same.
-      context.log.info(`The checks of ${pushed.commit} could not be announced in #${report.thread}: ${error.message}`);
-    }
+    const announced = announceChecks(report, pushed.commit, { github: context.openGitHub(repository), context });
+    // The run needs the result all the same.
+    await unlessRefused(
+      announced,
+      `The checks of ${pushed.commit} could not be announced in #${report.thread}`,
+      context,
+    );
   });
+}
+
+/** Waits until something is posted. If GitHub refuses it, as in a locked conversation, only the log says so. */
+async function unlessRefused(posted: Promise<unknown>, problem: string, { log }: DeliveryContext): Promise<void> {
+  try {
+    await posted;
+  } catch (error) {
+    if (!(error instanceof GitHubRefusalError)) throw error;
+    log.info(`${problem}: ${error.message}`);
+  }
 }
 
 /** Says in the thread which failures the worker does not repair, and which permissions are missing. */
@@ -130,16 +140,27 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
 });
 
 /** Replies to a review that requests changes where the run of the pull request is paused, so that nobody waits for it. */
-async function reportPaused({ review, ...payload }: ReviewPayload, context: DeliveryContext): Promise<void> {
+async function reportPaused(payload: ReviewPayload, context: DeliveryContext): Promise<void> {
   const thread = threadOf(payload, payload.pull_request.number);
   const paused = await context.runs().findPaused(thread);
   if (!paused) return;
-  const body = context.sanitize(describePaused(paused.worker, "this review"));
-  await postComment(context.openGitHub(thread), { thread: thread.thread, name: `review/${review.id}`, body });
+  await replyToReview(payload, describePaused(paused.worker, "this review"), context);
+}
+
+async function replyToReview(
+  { review, ...payload }: ReviewPayload,
+  markdown: string,
+  context: DeliveryContext,
+): Promise<void> {
+  const { number } = payload.pull_request;
+  const comment = { thread: number, name: `review/${review.id}`, body: context.sanitize(markdown) };
+  const posted = postComment(context.openGitHub(threadOf(payload, number)), comment);
+  await unlessRefused(posted, `The review ${review.id} of #${number} got no reply`, context);
 }
 
 /** Replies to a review that requests changes where the run of the pull request has ended, so that nobody waits for it. */
-async function reportEnded({ review, ...payload }: ReviewPayload, context: DeliveryContext): Promise<void> {
+async function reportEnded(payload: ReviewPayload, context: DeliveryContext): Promise<void> {
+  const { review } = payload;
   if (review.state.toLowerCase() !== "changes_requested") return;
   const { number } = payload.pull_request;
   const thread = threadOf(payload, number);
@@ -149,7 +170,7 @@ async function reportEnded({ review, ...payload }: ReviewPayload, context: Deliv
   // A mention starts a worker.
   const comments = (await github.listReviewComments(number)).filter(({ reviewId }) => reviewId === review.id);
   if ([review, ...comments].some(({ body }) => body?.startsWith("@"))) return;
-  const { id, worker } = ended.spec;
+  const { worker } = ended.spec;
   const body = `The run of ${worker.name} has ended, so no worker reads this review. \`/run ${worker.name}\` starts one that works on this branch and knows the open reviews.`;
-  await postComment(github, { thread: number, name: `review/${id}`, body: context.sanitize(body) });
+  await replyToReview(payload, body, context);
 }

@@ -243,6 +243,18 @@ test("a review that requests changes is passed to a paused run, and a reply says
   ]);
 });
 
+test("a review of a locked pull request whose run is paused is processed once, without a reply", async () => {
+  const world = await startWorld();
+  world.runs.findPaused.mockResolvedValue({ worker: "fixer", key: "pause" });
+  const locked = { status: 403, body: { message: "Unable to create comment because issue is locked." } };
+  world.hub.onRequest(({ method, path }) => (method === "POST" && path.endsWith("/comments") ? locked : undefined));
+
+  await review(world);
+
+  expect(world.runs.deliverReview).toHaveBeenCalledOnce();
+  expect(await world.store.nextDeliveryInMs()).toBeUndefined();
+});
+
 test.each([
   ["changes_requested", 1],
   ["dismissed", 0],
