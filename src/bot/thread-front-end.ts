@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { postComment, updateComment } from "#bot/github/post-comment.ts";
 import { areUnchanged, describePosted } from "#bot/github/posted-comment.ts";
+import { undefinedIfMissing } from "#bot/github/refusals.ts";
 import { blockquote, code, formatUtc, inline, paragraphs } from "#bot/render/markdown.ts";
 import { renderAltered, renderApproval, renderBeforeApproval } from "#bot/render/render-approval.ts";
 import { isReadable } from "#bot/render/render-request.ts";
@@ -36,9 +37,17 @@ export function createThreadFrontEnd({
   linksTo,
   costWarningPercent,
 }: ThreadFrontEndOptions): Required<FrontEnd> {
-  /** Posts in the thread of the conversation: the issue, or the pull request that the run opened. */
-  const postReply = (view: RunView, markdown: string, options: PostOptions) =>
-    post(view, markdown, { ...options, thread: options.thread ?? view.replyThread });
+  /**
+   * Posts in the thread of the conversation: the issue, or the pull request that the run opened. Once the issue was deleted or
+   * transferred, it is always the pull request.
+   */
+  const postReply = async (view: RunView, markdown: string, options: PostOptions) => {
+    const thread = options.thread ?? view.replyThread ?? view.spec.origin.thread;
+    const posting = post(view, markdown, { ...options, thread });
+    if (view.pullRequest === undefined || view.pullRequest === thread) return posting;
+    const posted = await undefinedIfMissing(posting);
+    return posted ?? post(view, markdown, { ...options, thread: view.pullRequest });
+  };
 
   const post = (
     { spec: { origin }, pullRequest = origin.thread }: RunView,

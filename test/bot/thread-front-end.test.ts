@@ -59,6 +59,22 @@ test("a post whose id was not stored is found by its marker, also if the convers
   expect(world.hub.repository().comments.size).toBe(1);
 });
 
+test("the outcome of a run whose issue was deleted is posted in the pull request that it opened", async () => {
+  const pullRequest = world.hub.as("ada").openIssue({ title: "Stands for the pull request" }).number;
+  world.hub.repository().removedThreads.set(1, "deleted");
+  const cancelled = { outcome: { kind: "cancelled" as const, by: "ada" } };
+
+  const id = await frontEnd.showOutcome(sampleView({ ...cancelled, pullRequest }), { name: "outcome/run1" });
+  const again = await frontEnd.showOutcome(sampleView({ ...cancelled, pullRequest }), { name: "outcome/run1" });
+
+  expect(again).toBe(id);
+  expect([...world.hub.repository().comments.values()]).toMatchObject([
+    { thread: pullRequest, body: expect.stringContaining("was cancelled by ada") },
+  ]);
+  const withoutPullRequest = frontEnd.showOutcome(sampleView(cancelled), { name: "outcome/run2" });
+  await expect(withoutPullRequest).rejects.toThrow("(410)");
+});
+
 test("a marker that someone else wrote, or that is in the middle of our comment, does not count", async () => {
   const marker = "<!-- golem-forge:outcome%2Frun1 -->";
   world.addComment({ body: `x\n${marker}`, login: "tom" });
