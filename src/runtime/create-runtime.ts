@@ -17,7 +17,7 @@ import { createLiveOutput, type LiveOutput } from "./scheduler/live-output.ts";
 import { combineObservers, type RunObserver } from "./scheduler/run-observer.ts";
 import { RunScheduler } from "./scheduler/run-scheduler.ts";
 import { RunService } from "./service/run-service.ts";
-import type { Store } from "./store/store.ts";
+import { type Store, StoreClosedError } from "./store/store.ts";
 
 export interface RunHostOptions {
   store: Store;
@@ -60,6 +60,8 @@ export function createRunHost(options: RunHostOptions) {
   let retry: NodeJS.Timeout | undefined;
   let isStopping = false;
   const report: RunHostOptions["onError"] = (error, about) => {
+    // An effect that outlasts the time for stopping is performed again after the next start.
+    if (isStopping && error instanceof StoreClosedError) return;
     onError(error, about);
     if (!(error instanceof DatabaseError) || isStopping) return;
     clearTimeout(retry);

@@ -41,6 +41,25 @@ test("a pull request that GitHub does not find is not taken for one from this re
   await expect(started).rejects.toThrow("Pull request #99 was not found.");
 });
 
+test("an effect that ends after the process has stopped is not an error, since the next process performs it again", async () => {
+  const { runs, runtime, store, frontEnd, errors } = await world({ script: turns({ text: "Done." }) });
+  const [posting, posted] = [Promise.withResolvers<void>(), Promise.withResolvers<number>()];
+  frontEnd.showOutcome = () => {
+    posting.resolve();
+    return posted.promise;
+  };
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
+  await posting.promise;
+
+  await runtime.shutDown(0);
+  await store.close();
+  const idle = runtime.idle();
+  posted.resolve(1);
+  await idle;
+
+  expect(errors).toEqual([]);
+});
+
 test("the reason of a denial reaches the model", async () => {
   const { runs, approvalRequested, ended, model, github } = await world({
     script: turns(write, openPull, { text: "I left it." }),

@@ -240,6 +240,15 @@ export class OutdatedMergeError extends Error {
   }
 }
 
+/** Thrown by every method once the store is closed. */
+export class StoreClosedError extends Error {
+  override readonly name = "StoreClosedError";
+
+  constructor() {
+    super("The store is closed.");
+  }
+}
+
 /** A person's action on an approval. */
 interface ApprovalAction {
   approvalId: string;

@@ -1,7 +1,7 @@
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { Dispatch } from "#runtime/scheduler/dispatch.ts";
 import type { NewDelivery } from "#runtime/store/delivery-store.ts";
-import type { Post, Store } from "#runtime/store/store.ts";
+import { type Post, type Store, StoreClosedError } from "#runtime/store/store.ts";
 import { PostColumns, readPost, TimerColumns } from "#runtime/store/stored-rows.ts";
 import { advance, type Completion, completeEffects, touchedRuns } from "./advance.ts";
 import { findCommands, readBacklog, readInboxes, readLedger, readLog, selectDailyCosts } from "./append-only-tables.ts";
@@ -236,7 +236,7 @@ class Operations {
 
   /** Returns the connection. Throws once the store is closed. */
   open(): PostgresConnection {
-    if (this.#isClosed) throw new Error("The store is closed.");
+    if (this.#isClosed) throw new StoreClosedError();
     return this.#connection;
   }
 }

@@ -3,6 +3,7 @@ import { dirname, resolve } from "node:path";
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from "node:sqlite";
 import type { z } from "zod";
 import { DatabaseError, messageOf } from "#domain/errors.ts";
+import { StoreClosedError } from "#runtime/store/store.ts";
 
 type Values = Record<string, SQLInputValue>;
 
@@ -228,7 +229,7 @@ export class GroupCommits {
   }
 
   #assertOpen(): void {
-    if (this.#isClosed) throw new Error("The store is closed.");
+    if (this.#isClosed) throw new StoreClosedError();
   }
 
   #open(): Member[] {
