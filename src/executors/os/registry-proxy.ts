@@ -29,7 +29,8 @@ const connectTimeoutMs = 10_000;
 
 /**
  * Starts a proxy that tunnels to the allowed hosts only. A tunnel has to begin with TLS for its host: at the address of a
- * registry, a content delivery network serves anyone's sites. The proxy inspects nothing else of a tunnel.
+ * registry, a content delivery network serves anyone's sites. The proxy inspects nothing else of a tunnel, not even the second
+ * message of a client that a server asks for (HelloRetryRequest).
  */
 export async function startRegistryProxy({
   socket,
