@@ -208,6 +208,13 @@ describe("git in the in-memory shell", () => {
     expect(stdout).toBe("bbbbbbb Add sums\n# Sums\nmain\n");
   });
 
+  test("git diff with another revision says that it compares with HEAD", async () => {
+    const { stderr, stdout } = await sh("git diff HEAD src/add.ts; git diff HEAD~1; git diff main..topic");
+
+    expect(stdout).toBe("");
+    expect(stderr.match(/"(HEAD~1|main\.\.topic)" is no file or folder\. diff compares with HEAD/g)).toHaveLength(2);
+  });
+
   test.each(["commit -m x", "push origin main", "checkout main", "config core.fsmonitor x"])(
     "git %s says what to do instead",
     async (command) => {

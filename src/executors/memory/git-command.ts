@@ -67,7 +67,7 @@ async function answer(command: string, args: string[], context: GitContext, cwd:
     case "status":
       return status(args, await differences(context, []), context.head);
     case "diff":
-      return diff(args, await differences(context, pathsOf(args, context.fs, cwd)));
+      return diff(args, await differencesAt(pathsOf(args, context.fs, cwd), context));
     case "log":
       return log(args, context, cwd);
     case "show":
@@ -89,6 +89,17 @@ function pathsOf(args: readonly string[], fs: InMemoryFs, cwd: string): string[]
   const dashes = args.indexOf("--");
   const words = dashes === -1 ? args.filter((arg) => !arg.startsWith("-") && arg !== "HEAD") : args.slice(dashes + 1);
   return words.map((word) => fs.resolvePath(cwd, word).slice(root.length + 1));
+}
+
+/** Throws for a word that is no path, such as another revision. */
+async function differencesAt(paths: readonly string[], context: GitContext): Promise<Difference[]> {
+  const found = await differences(context, paths);
+  for (const path of paths) {
+    const isKnown = found.some((one) => isSelected(one.path, [path])) || (await context.fs.exists(`${root}/${path}`));
+    if (!isKnown)
+      throw new Error(`"${path}" is no file or folder. diff compares with HEAD; "git show" shows a commit.`);
+  }
+  return found;
 }
 
 async function differences({ fs, tree, ask }: GitContext, only: readonly string[]): Promise<Difference[]> {
