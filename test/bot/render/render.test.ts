@@ -145,9 +145,12 @@ describe("approvals", () => {
   });
 
   test("a request that several people have to approve offers no approval of later calls, which is refused", () => {
-    const quorums = [{ who: "Anyone with write access", required: 2, by: [] }];
+    const answers = [{ by: "mia", byId: 3, at: Date.UTC(2026, 4, 1, 11) }];
+    const quorum = (who: string, required: number) => ({ who, required, by: [] });
 
-    expect(renderApproval(sampleApproval({ quorums }))).not.toContain("session");
+    expect(renderApproval(sampleApproval({}))).toContain("session");
+    expect(renderApproval(sampleApproval({ quorums: [quorum("Anyone", 2)] }))).not.toContain("session");
+    expect(renderApproval(sampleApproval({ quorums: [quorum("The owner", 1)], answers }))).not.toContain("session");
   });
 
   test.each([
