@@ -168,3 +168,14 @@ test.each([
     expect(await started()).toContain("sorter");
   },
 );
+
+test("a comment goes to a run that cannot be read, until a person cancels it", async () => {
+  const { execute, runs } = await waitingRun();
+  execute("update runs set snapshot = json_set(snapshot, '$.version', 99)");
+  const comment = () => runs.deliverMessage(origin, { by: "ada", text: "And the tests." });
+
+  expect(await comment()).toBe(true);
+  await runs.requestCancel(origin, { by: "ada" });
+
+  expect(await comment()).toBe(false);
+});

@@ -74,7 +74,8 @@ export class RunService implements Runs {
   async deliverMessage(thread: ThreadRef, message: Parameters<Runs["deliverMessage"]>[1]): Promise<boolean> {
     const { by, byId, via, text, deliveryId, runId, commentId, mayAnswer = true, question: name } = message;
     const live = await this.#liveRuns(thread, runId);
-    const newest = live[0] ?? (await this.#runsOfPullRequest(thread)).find(({ id }) => id === (runId ?? id));
+    const newest =
+      (await this.#newestKept(live)) ?? (await this.#runsOfPullRequest(thread)).find(({ id }) => id === (runId ?? id));
     if (!newest) return false;
 
     const readableRuns = live.filter((run) => !run.unreadable);
@@ -95,6 +96,15 @@ export class RunService implements Runs {
     if (await this.#hasEndedSince(newest)) return this.deliverMessage(thread, message);
     await this.#append([{ runId: question?.runId ?? newest.id, event }], deliveryId);
     return true;
+  }
+
+  /** Returns the first of these runs that nobody has cancelled: one that cannot be read only ends when it can be. */
+  async #newestKept(live: readonly StoredRun[]): Promise<StoredRun | undefined> {
+    for (const run of live) {
+      const { events } = await this.#options.store.commandsOf(run.id);
+      if (events.at(-1)?.event.type !== "run.cancel") return run;
+    }
+    return undefined;
   }
 
   /** True if a run that was live has ended: reading attachments and reviews takes time, and ended runs read no messages. */
