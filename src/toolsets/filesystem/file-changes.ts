@@ -148,8 +148,10 @@ let matchesProtected: ((path: string) => boolean) | undefined;
 /** True for a resolved path that controls CI, builds, tests, ownership, dependencies or agents, and always asks. */
 export function isProtectedPath(path: string): boolean {
   matchesProtected ??= compileGlob(`{${protectedPatterns.join(",")}}`, { ignoreCase: true });
-  const names = path.split(/[/\\]/).map(plainName);
-  return settings.test(names.at(-1) ?? "") || matchesProtected(names.join("/"));
+  const matches = matchesProtected;
+  const names = path.split(/[/\\]/);
+  // On Linux, a colon is part of a name: `x:.rake` ends in `.rake`.
+  return [names, names.map(plainName)].some((read) => settings.test(read.at(-1) ?? "") || matches(read.join("/")));
 }
 
 /** True if a text names a path as a separate word. */

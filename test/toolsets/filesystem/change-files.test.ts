@@ -454,6 +454,8 @@ describe("approval", () => {
   });
 
   test.each([
+    ["lib/tasks/x:.rake", true],
+    ["a/:x/Makefile", true],
     ["native/binding.gyp", true],
     ["webpack.config.babel.js", true],
     ["package.yaml", true],
