@@ -334,4 +334,25 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
     await stopPostgresServer(restarted.pid);
     await rm(folder, { recursive: true, force: true });
   });
+
+  test("every failure of the queue is reported as an error with its message", async () => {
+    const url = await newDatabase();
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    try {
+      const replica = await startReplica(async () => undefined, { url });
+      const client = new pg.Client({ connectionString: url });
+      await client.connect();
+      await client.query("alter table golem_forge_queue.queue rename to missing");
+      await client.end();
+      vi.advanceTimersByTime(60_000);
+      await expect
+        .poll(() => replica.errors.map(String), { timeout: 60_000 })
+        .toContainEqual(expect.stringContaining('relation "golem_forge_queue.queue" does not exist'));
+      await expect.poll(() => replica.errors.length, { timeout: 60_000 }).toBeGreaterThan(1);
+      expect(replica.errors.filter((error) => !(error instanceof Error))).toEqual([]);
+      for (const stop of stops.splice(0)) await stop();
+    } finally {
+      vi.useRealTimers();
+    }
+  });
 });

@@ -49,7 +49,8 @@ export async function openJobQueue(
     superviseIntervalSeconds: 5,
     monitorIntervalSeconds: 5,
   });
-  boss.on("error", options.onError);
+  // pg-boss copies some errors into plain objects, which a log would show without their message.
+  boss.on("error", (error) => options.onError(error instanceof Error ? error : Object.assign(new Error(), error)));
   await boss.start();
   // Not the policy `stately`, which keeps a second job of a run waiting while the first is active: then a batch
   // that contains the second one violates the policy, and none of its jobs can be taken.
