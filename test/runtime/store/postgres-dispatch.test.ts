@@ -330,6 +330,8 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
     expect(replica.driver.revokeLease).toHaveBeenCalledWith("s1");
     expect(await replica.store.claimEffect("s1", "work", 0)).toMatchObject({ key: "s1/0" });
     expect(replica.driver.sweep).toHaveBeenCalled();
+    // While the server does not answer, the log names the database.
+    expect(replica.errors.map(String).filter((error) => error.startsWith("Error: connect "))).toEqual([]);
     for (const stop of stops.splice(0)) await stop();
     await stopPostgresServer(restarted.pid);
     await rm(folder, { recursive: true, force: true });

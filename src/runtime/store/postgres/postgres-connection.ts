@@ -102,13 +102,7 @@ export async function openPostgresConnection(url: string): Promise<PostgresConne
       else await connection.run("select 1");
       problem = undefined;
     },
-    connect: async () => {
-      const client = new pg.Client(options);
-      client.on("error", () => undefined);
-      await client.connect();
-      await client.query(sessionSetup);
-      return client;
-    },
+    connect: () => attempt(() => openSession(options)),
     close: () => pool.end(),
   };
   try {
@@ -120,6 +114,19 @@ export async function openPostgresConnection(url: string): Promise<PostgresConne
     if (error instanceof UserError) throw error;
     const reason = describeConnectionError(error instanceof DatabaseError ? error.cause : error);
     throw new UserError(`The database ${database} cannot be opened: ${reason}.`, { cause: error });
+  }
+}
+
+async function openSession(options: pg.ClientConfig): Promise<pg.Client> {
+  const client = new pg.Client(options);
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    await client.query(sessionSetup);
+    return client;
+  } catch (error) {
+    await client.end().catch(() => undefined);
+    throw error;
   }
 }
 
