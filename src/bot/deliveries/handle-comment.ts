@@ -239,7 +239,7 @@ async function handleCommand(command: AuthorizedCommand, action: Action): Promis
     const { redact, linksTo } = context;
     const answer = await executeCommand(command, { github, runs: context.runs(), comment, redact, linksTo });
     if (answer) await reply(answer, action);
-    else if (context.attempts > attemptsBeforeNotice)
+    else if (context.attempts > attemptsBeforeNotice && (await context.runs().hasRecorded(waitingNoticeOf(comment))))
       await reply("GitHub is responding again, and your command was executed.", action);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
@@ -379,6 +379,13 @@ async function reportProblem(
     error: `Something failed on our side, and your command may not have been executed. Check \`/status\`, then try again in a new comment. If it keeps failing, the operator can find the details in the log under \`${context.deliveryId}\`.`,
   } satisfies Record<DeliveryProblem, string>;
   await reply(messages[problem], { comment, context, github });
+  // Attempts that a crash ended count as well, so their number does not tell whether the author knows of the outage.
+  if (problem === "waiting") await context.runs().recordKey(waitingNoticeOf(comment));
+}
+
+/** Returns the key that is recorded once a comment has the notice that GitHub is not responding. */
+function waitingNoticeOf({ key }: IncomingComment): string {
+  return `waiting notice ${key}`;
 }
 
 /**

@@ -320,6 +320,20 @@ test("while GitHub does not answer a command waits, its author is told once, and
   expect(await store.nextDeliveryInMs()).toBeUndefined();
 });
 
+test("a command whose processing was interrupted several times is executed without a notice about GitHub", async () => {
+  await save("1");
+  for (let attempt = 1; attempt <= 5; attempt++) {
+    const claimed = store.claimDeliveries({ leaseMs: 1_000, limit: 1 });
+    await pass(1_001);
+    expect(await claimed).toMatchObject([{ key: "1", attempts: attempt }]);
+  }
+  startProcessor();
+  await pass(2 * 60_000);
+
+  expect(runs.startRun).toHaveBeenCalledOnce();
+  expect(replies).toEqual([]);
+});
+
 test("a command is given up when GitHub did not answer for a day, and its author is told", async () => {
   await save("1");
   startProcessor(async () => {
