@@ -225,9 +225,7 @@ async function hideSecretFiles(preview: Preview): Promise<Preview> {
 function hidesText(args: unknown, preview: Preview | undefined): boolean {
   const sections = preview?.sections ?? [];
   const texts = sections.map((section) => (section.kind === "text" ? section.text : section.change.path));
-  if (texts.some(holdsSecret)) return true;
-  // The request says so, and an argument that holds the content of such a file is posted without the secret.
-  if (sections.some(({ kind }) => kind === "hidden-file")) return false;
+  if (sections.length > 0) return texts.some(holdsSecret);
   // Checks the text both as JSON and as it is: the characters before a token affect whether it is recognized.
   return holdsSecret(canonicalJson(args)) || canonicalJson(redactDeep(args, redact)) !== canonicalJson(args);
 }
