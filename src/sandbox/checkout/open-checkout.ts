@@ -5,6 +5,7 @@ import type { FileVersion } from "#sandbox/diff-file.ts";
 import { parseCommit } from "#sandbox/git/git-objects.ts";
 import {
   type ChangedPath,
+  contentIds,
   emptyTree,
   isFileMode,
   maxShownFiles,
@@ -319,9 +320,7 @@ async function readBlobs(
   files: readonly ChangedPath[],
   signal: AbortSignal | undefined,
 ): Promise<Map<string, Buffer>> {
-  const versions = files.flatMap(({ before, after }) => [before, after]).filter((version) => version !== undefined);
-  const oids = new Set(versions.flatMap(({ mode, oid }) => (isFileMode(mode) ? [oid] : [])));
-  const stdin = [...oids].map((oid) => `${oid}\n`).join("");
+  const stdin = [...new Set(contentIds(files))].map((oid) => `${oid}\n`).join("");
   return new Map(objectsIn(await runGit(["cat-file", "--batch"], { cwd: root, signal, stdin })));
 }
 

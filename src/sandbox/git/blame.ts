@@ -8,6 +8,7 @@ import type { CommitLinks } from "./git-objects.ts";
 import {
   CommitQueue,
   deepen,
+  fetchContents,
   historyCacheOf,
   PathVersions,
   pathDepths,
@@ -125,10 +126,12 @@ async function findSource(
   // A file with the content of another added one was renamed to that one.
   const sources = deleted.filter(({ oid }) => oid === own.oid || !others.has(oid));
   const isSame = sources.some(({ oid }) => oid === own.oid);
-  const wants = [own, ...sources].map(({ oid }) => oid).filter((oid) => !store.has(oid));
-  if (!isSame && sources.length <= maxRenameSources && wants.length > 0) {
-    const contents = await remote.fetch({ wants: [...new Set(wants)], depth: 1 });
-    if (contents.kind === "pack") await store.addPack(contents.pack);
+  if (!isSame && sources.length <= maxRenameSources) {
+    await fetchContents(
+      store,
+      remote,
+      [own, ...sources].map(({ oid }) => oid),
+    );
   }
   const read = (oid: string) => store.read(oid)?.data;
   const renames = await findRenames({ deleted: sources, added: [own], relevant: { has: () => true }, read });
@@ -152,10 +155,7 @@ async function fetchVersions(
     for (const parent of next.commit.parents) queue.add({ oid: parent, commit: readCommit(store, parent) });
     if (yielder.isDue) await yielder.turn();
   }
-  const missing = [...versions].filter((oid) => !store.has(oid));
-  if (missing.length === 0) return;
-  const result = await remote.fetch({ wants: missing, depth: 1 });
-  if (result.kind === "pack") await store.addPack(result.pack);
+  await fetchContents(store, remote, versions);
 }
 
 /** Blames the lines using the known commits, contents and renames. */

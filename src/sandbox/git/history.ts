@@ -301,3 +301,11 @@ export function toLogEntry(store: ObjectStore, oid: string): LogEntry {
   const { message, author, email, authored, parents } = parseCommit(object.data);
   return { commit: oid, message: message.trimEnd(), author, email, date: authored, parents };
 }
+
+/** Fetches the contents that the store lacks. Those that the server does not send are still missing then. */
+export async function fetchContents(store: ObjectStore, remote: Remote, oids: Iterable<string>): Promise<void> {
+  const wants = [...new Set(oids)].filter((oid) => !store.has(oid));
+  if (wants.length === 0) return;
+  const result = await remote.fetch({ wants, depth: 1 });
+  if (result.kind === "pack") await store.addPack(result.pack);
+}

@@ -3,9 +3,24 @@ import { findRenames } from "#sandbox/merge/find-renames.ts";
 import { isWithin } from "#sandbox/paths.ts";
 import type { CommittedFile, FileAt, ShownCommit, ShowOptions } from "#sandbox/sandbox.ts";
 import type { Base } from "./base.ts";
-import { compareTrees, contentOf, type EntryVersion, toFileVersion, treeOf } from "./compare-trees.ts";
+import {
+  compareTrees,
+  contentOf,
+  type EntryVersion,
+  type TreeDifference,
+  toFileVersion,
+  treeOf,
+} from "./compare-trees.ts";
 import { hashObject } from "./git-objects.ts";
-import { deepen, historyCacheOf, PathVersions, readCommit, releaseHistory, toLogEntry } from "./history.ts";
+import {
+  deepen,
+  fetchContents,
+  historyCacheOf,
+  PathVersions,
+  readCommit,
+  releaseHistory,
+  toLogEntry,
+} from "./history.ts";
 import type { ObjectStore } from "./object-store.ts";
 import type { Remote } from "./remote.ts";
 
@@ -17,11 +32,8 @@ export interface CommitRequest extends Pick<ShowOptions, "path"> {
 }
 
 /** A changed path of a commit. A renamed file has its earlier path. */
-export interface ChangedPath {
-  path: string;
+export interface ChangedPath extends TreeDifference {
   oldPath?: string;
-  before: EntryVersion | undefined;
-  after: EntryVersion | undefined;
 }
 
 /** The number of files of a commit whose contents are read. */
@@ -45,7 +57,7 @@ export async function showCommit(
   const before = parent === undefined ? emptyTree : treeOf(store, parent);
   const differences = await compareTrees(store, { before, after: treeOf(store, commit), name: "The commit" });
   const changed = differences.filter((file) => isWithin(file.path, path) && canSee(file.path));
-  await fetchContents(store, remote, changed.slice(0, maxShownFiles));
+  await fetchContents(store, remote, contentIds(changed.slice(0, maxShownFiles)));
   const files = await withRenames(store, changed);
   const shown = shownFiles(files, (version) => contentOf(store, version));
   releaseHistory(base.store);
@@ -71,7 +83,7 @@ export async function readFileAt(base: ShownBase, remote: Remote, commit: string
   const [, mode = "", oid = ""] =
     /^(\d+) (\w+)$/.exec(new PathVersions(store, path).in(treeOf(store, commit)) ?? "") ?? [];
   if (!isFileMode(mode)) throw notAFile(path, commit, mode);
-  await fetchContents(store, remote, [{ path, before: undefined, after: { mode, oid } }]);
+  await fetchContents(store, remote, [oid]);
   const { content } = toFileVersion(contentOf(store, { mode, oid }), mode);
   releaseHistory(base.store);
   return { commit, content };
@@ -100,12 +112,9 @@ async function fetchFolders({ commit, store }: ShownBase, remote: Remote, commit
   await historyCacheOf(store).store.addPack(result.pack);
 }
 
-async function fetchContents(store: ObjectStore, remote: Remote, files: readonly ChangedPath[]): Promise<void> {
+export function contentIds(files: readonly ChangedPath[]): string[] {
   const versions = files.flatMap(({ before, after }) => [before, after]).filter((version) => version !== undefined);
-  const wants = new Set(versions.flatMap(({ mode, oid }) => (isFileMode(mode) && !store.has(oid) ? [oid] : [])));
-  if (wants.size === 0) return;
-  const result = await remote.fetch({ wants: [...wants], depth: 1 });
-  if (result.kind === "pack") await store.addPack(result.pack);
+  return versions.flatMap(({ mode, oid }) => (isFileMode(mode) ? [oid] : []));
 }
 
 /** Joins the two paths of each renamed file, as `git show` does. */
