@@ -79,6 +79,22 @@ export function invalidPath(path: string, problem: string): ToolError {
   });
 }
 
+/** The refusal to move a file or folder onto something that exists. */
+export function existsError(path: string): ToolError {
+  return new ToolError(`${path} already exists.`, {
+    code: "FILE_EXISTS",
+    suggestion: "Pass overwrite to replace a file, or choose another name.",
+  });
+}
+
+/** The refusal to delete a folder as if it were a file. */
+export function folderDeletionError(path: string): ToolError {
+  return new ToolError(`${path} is a folder.`, {
+    code: "NOT_A_FILE",
+    suggestion: "Pass recursive to delete it with its contents.",
+  });
+}
+
 function findProblem(path: string): string | undefined {
   if (path.includes("\0")) return "it has a NUL byte";
   if (path.includes("\\")) return "it has a backslash; use / between names";

@@ -5,7 +5,16 @@ import { closestMatch } from "#text/closest-match.ts";
 import { type Base, MissingContentError, readEntry } from "./git/base.ts";
 import { modeOfEntry, type TreeNode } from "./layer.ts";
 import type { Overlay } from "./overlay.ts";
-import { folderOf, foldersAbove, followLinks, invalidPath, isWithin, parsePath } from "./paths.ts";
+import {
+  existsError,
+  folderDeletionError,
+  folderOf,
+  foldersAbove,
+  followLinks,
+  invalidPath,
+  isWithin,
+  parsePath,
+} from "./paths.ts";
 import type { Zones } from "./zones.ts";
 
 /** One worker's view of the tree: the base, the run's changes, and the worker's zones. */
@@ -407,12 +416,7 @@ function remove(view: View, path: string, recursive: boolean): string[] {
     view.overlay.remove(view.zones.spaceOf(path), path);
     return [path];
   }
-  if (!recursive)
-    throw toolError(
-      "NOT_A_FILE",
-      `${displayPath(path)} is a folder.`,
-      "Pass recursive to delete it with its contents.",
-    );
+  if (!recursive) throw folderDeletionError(displayPath(path));
 
   const inside = removableFiles(view, path);
   for (const file of inside) assertAllowed(view.zones.ruleFor(file), file, "delete");
@@ -436,13 +440,7 @@ function move(view: View, from: string, to: string, overwrite: boolean): void {
 
   const files = node.type === "directory" ? removableFiles(view, from) : [from];
   const moves = files.map((file) => ({ file, target: to + file.slice(from.length) }));
-  if (nodeAt(view, to) && (node.type === "directory" || !overwrite)) {
-    throw toolError(
-      "FILE_EXISTS",
-      `${displayPath(to)} already exists.`,
-      "Pass overwrite to replace a file, or choose another name.",
-    );
-  }
+  if (nodeAt(view, to) && (node.type === "directory" || !overwrite)) throw existsError(displayPath(to));
   for (const { file, target } of moves) assertMovable(view, file, target, from);
 
   const located = (path: string) => ({ space: view.zones.spaceOf(path), path });

@@ -3,6 +3,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { existsError, folderDeletionError } from "#sandbox/paths.ts";
 import type { FileVersions } from "#sandbox/preview-files.ts";
 import { quoted } from "#text/visible-text.ts";
 import { FileRules, type FileToolOptions, filesAt, previewChanges, previewWrite, versionOf } from "./file-changes.ts";
@@ -33,10 +34,7 @@ export function createMoveFileTool(
       // Nobody is asked about a call that can only fail.
       assertOutside(from, to);
       if ((await workspace.exists(to)) && (!args.overwrite || (await workspace.stat(from)).type === "directory")) {
-        throw new ToolError(`${to} already exists.`, {
-          code: "FILE_EXISTS",
-          suggestion: "Pass overwrite to replace a file, or choose another name.",
-        });
+        throw existsError(to);
       }
       const files = paths.map(async (path): Promise<FileVersions[]> => {
         const moved = await versionOf(workspace, path);
@@ -101,10 +99,7 @@ export function createDeleteFileTool(
     approvalReason: ({ path }) => `The worker wants to delete ${quoted(path)}.`,
     preview: async ({ path, recursive }) => {
       if (!recursive && (await workspace.exists(path)) && (await workspace.stat(path)).type === "directory") {
-        throw new ToolError(`${workspace.resolve(path)} is a folder.`, {
-          code: "NOT_A_FILE",
-          suggestion: "Pass recursive to delete it with its contents.",
-        });
+        throw folderDeletionError(workspace.resolve(path));
       }
       const files = (await filesAt(workspace, path)).map((file) => previewWrite(workspace, file, undefined));
       return previewChanges((await Promise.all(files)).filter(({ before }) => before));
