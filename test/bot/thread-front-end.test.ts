@@ -37,7 +37,7 @@ test("a status ends with the result that could not be posted", async () => {
 });
 
 test("a post whose id was not stored is found by its marker, also if the conversation has moved to another thread", async () => {
-  const pullRequest = world.hub.as("ada").openIssue({ title: "Stands for the pull request" }).number;
+  const pullRequest = world.hub.as("ada").openIssue({ title: "In place of the pull request" }).number;
   const id = await frontEnd.askQuestion(
     sampleView(),
     { runId: "run-1", callId: "c", step: 1, workerPath: "fixer", text: "Which?" },
@@ -60,7 +60,7 @@ test("a post whose id was not stored is found by its marker, also if the convers
 });
 
 test("the outcome of a run whose issue was deleted is posted in the pull request that it opened", async () => {
-  const pullRequest = world.hub.as("ada").openIssue({ title: "Stands for the pull request" }).number;
+  const pullRequest = world.hub.as("ada").openIssue({ title: "In place of the pull request" }).number;
   world.hub.repository().removedThreads.set(1, "deleted");
   const cancelled = { outcome: { kind: "cancelled" as const, by: "ada" } };
 

@@ -113,14 +113,19 @@ describe.skipIf(!available)("command with network", () => {
 });
 
 describe("a tunnel", () => {
-  /** Opens a tunnel to the registry, sends parts in it, and returns what it answers. */
-  async function answerTo(parts: readonly Buffer[]) {
+  async function startProxyFor(host: string) {
     const folder = mkdtempSync(join(tmpdir(), "golem-proxy-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const socket = join(folder, "proxy.sock");
-    const proxy = await startRegistryProxy({ socket, allowed: [allowed], privateHosts: [allowed] });
+    const proxy = await startRegistryProxy({ socket, allowed: [host], privateHosts: [host] });
     onTestFinished(() => proxy.close());
-    // It goes on writing after it was refused.
+    return { proxy, socket };
+  }
+
+  /** Opens a tunnel to the registry, sends parts in it, and returns what it answers. */
+  async function answerTo(parts: readonly Buffer[]) {
+    const { proxy, socket } = await startProxyFor(allowed);
+    // The proxy may close the connection before everything is written.
     const client = connect(socket).on("error", () => {});
     client.write(`CONNECT ${allowed} HTTP/1.1\r\nHost: x\r\n\r\n`);
     await once(client, "data");
@@ -196,11 +201,7 @@ describe("a tunnel", () => {
     await once(closed, "listening");
     const target = `localhost:${(closed.address() as { port: number }).port}`;
     await new Promise((resolve) => closed.close(resolve));
-    const folder = mkdtempSync(join(tmpdir(), "golem-proxy-"));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    const socket = join(folder, "proxy.sock");
-    const proxy = await startRegistryProxy({ socket, allowed: [target], privateHosts: [target] });
-    onTestFinished(() => proxy.close());
+    const { proxy, socket } = await startProxyFor(target);
 
     const client = connect(socket).on("error", () => {});
     client.write(`CONNECT ${target} HTTP/1.1\r\nHost: x\r\n\r\n`);
