@@ -52,7 +52,9 @@ export function confine(refusal: string): void {
       return checkBuiltin(specifier, own, next(ownNames.get(specifier) ?? specifier, from));
     },
     load(url, context, next) {
-      const loaded = next(url, context);
+      // In a project whose package.json says "commonjs", TypeScript is still written with import and export.
+      const isTypeScript = context.format === "commonjs-typescript";
+      const loaded = next(url, isTypeScript ? { ...context, format: "module-typescript" } : context);
       if (!isTrusted(url) && loaded.format?.startsWith("commonjs")) {
         throw new Error(`${url} is a CommonJS module. Write import and export instead of require and module.exports.`);
       }

@@ -483,6 +483,19 @@ describe("a module that changes", () => {
     ]);
   });
 
+  test("a tools.ts in a project whose package.json says commonjs is loaded with its imports", async () => {
+    const folder = await temporaryFolder({
+      "package.json": `{ "type": "commonjs" }`,
+      "tools.ts": version("one"),
+      "word.ts": `export const word = "word";`,
+    });
+    const config = { module: "./tools.ts", tools: ["say"] };
+
+    const { run } = await toolboxWorld(customToolset, config, { services: { workerDirectory: folder } });
+
+    expect((await run("say")).llmContent).toBe("one word");
+  });
+
   test("a module is refused if it changed between opening and the first call", async () => {
     const files = { "tools.ts": version("one"), "word.ts": `export const word = "old";` };
     const folder = await temporaryFolder(files);
