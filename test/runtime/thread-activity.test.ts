@@ -129,9 +129,14 @@ test.each(["requestCancel", "requestExit"] as const)(
     await runs.pullRequestClosed(pull, { by: "ada", merged: false, commit: undefined });
     await waitUntilShown(({ kind, view: { state } }) => kind === "outcome" && state === "ended");
 
-    const ended = await runs[end](issue, { by: "mia", deliveryId: "end" });
-    expect("closed" in ended ? ended.closed : ended).toEqual([pull.thread]);
+    const closedBy = async () => {
+      const ended = await runs[end](issue, { by: "mia", deliveryId: "end" });
+      return "closed" in ended ? ended.closed : ended;
+    };
+    expect(await closedBy()).toEqual([pull.thread]);
     await runtime.scheduler.idle();
+    // The reply was lost, so the delivery is processed again.
+    expect(await closedBy()).toEqual([pull.thread]);
 
     await runs.pullRequestReopened(pull, { by: "ada" });
     await runtime.scheduler.idle();

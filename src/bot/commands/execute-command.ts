@@ -169,6 +169,8 @@ async function update(
   _: CommandOf<"update">,
   { github, runs, thread, person: { by, deliveryId } }: ThreadCommandContext,
 ): Promise<undefined> {
+  // It may have ended the run, so that a second attempt would be refused.
+  if (await runs.hasRecorded(deliveryId)) return;
   const live = (await runs.listRunViews(thread)).find(
     ({ pullRequest, outcome }) => pullRequest !== undefined && !outcome,
   );

@@ -13,7 +13,7 @@ import { chosenModel } from "#runtime/read-log.ts";
 import type { Runs, ThreadRef } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
-import { type RunStarter, runIdOf } from "#runtime/start/start-run.ts";
+import type { RunStarter } from "#runtime/start/start-run.ts";
 import { type NewEffect, type RunRow, readable, type Store, type StoredRun } from "#runtime/store/store.ts";
 import { noWorkerRunning } from "#ui/run-commands.ts";
 import { checkApprover } from "./decide-approvals.ts";
@@ -26,12 +26,50 @@ type Requested = Parameters<Runs["requestExit"]>[1];
 
 export async function requestExit(options: RunsOptions, thread: ThreadRef, request: Requested): Promise<number[]> {
   const { by, via, deliveryId, runId } = request;
-  if (deliveryId !== undefined && (await options.store.hasDelivery(deliveryId))) return [];
+  const known = await knownClosed(options.store, thread, deliveryId);
+  if (known) return known;
   const { live, closed } = await continuingRuns(options.store, thread, runId);
   const [ended] = live.length > 0 ? [] : closed;
   const run = ended ?? (await newestLive(options, thread, { runId }));
+  const numbers = await recordClosed(options.store, ended ? [ended] : [], deliveryId);
   await append(options, run, { type: "run.exit", by, via }, deliveryId);
-  return ended ? numbersOf([ended]) : [];
+  return numbers;
+}
+
+/**
+ * Returns the closed pull requests of the runs that a command ends, and records them: these runs no longer continue with them,
+ * and the delivery may be processed again because the reply was lost.
+ */
+export async function recordClosed(
+  store: Store,
+  closed: readonly RunRow[],
+  deliveryId: string | undefined,
+): Promise<number[]> {
+  const numbers = numbersOf(closed);
+  if (deliveryId === undefined) return numbers;
+  for (const number of numbers) await store.ingest({ deliveryId: closedKey(deliveryId, number), events: [] });
+  return numbers;
+}
+
+/** Returns the pull requests that were recorded for a delivery; undefined if it is new. */
+export async function knownClosed(
+  store: Store,
+  thread: ThreadRef,
+  deliveryId: string | undefined,
+): Promise<number[] | undefined> {
+  if (deliveryId === undefined || !(await store.hasDelivery(deliveryId))) return undefined;
+  const numbers = (await store.runsOfThread(thread)).map((run) =>
+    run.unreadable ? undefined : run.snapshot.context.pullRequest,
+  );
+  const recorded: number[] = [];
+  for (const number of new Set(numbers)) {
+    if (number !== undefined && (await store.hasDelivery(closedKey(deliveryId, number)))) recorded.push(number);
+  }
+  return recorded;
+}
+
+function closedKey(deliveryId: string, number: number): string {
+  return `${deliveryId} of closed #${number}`;
 }
 
 export async function requestRetry(
@@ -41,9 +79,8 @@ export async function requestRetry(
   { origin, seen, ...request }: Parameters<Runs["requestRetry"]>[1],
 ): Promise<void> {
   const { by, via, deliveryId, runId } = request;
-  const known = deliveryId === undefined ? undefined : runIdOf(deliveryId);
-  // When a delivery is processed again, the run that it has started is not retried.
-  const run = (await options.store.runsOfThread(thread)).find(({ id }) => id === (runId ?? id) && id !== known);
+  if (deliveryId !== undefined && (await options.store.hasDelivery(deliveryId))) return;
+  const run = (await options.store.runsOfThread(thread)).find(({ id }) => id === (runId ?? id));
   if (!run) throw new UserError(noWorkerRunning);
   if (run.unreadable) throw new UserError(run.unreadable.message);
 

@@ -24,11 +24,13 @@ import {
   continuingRuns,
   dividePaused,
   findReadingProblem,
+  knownClosed,
   listClosedPullRequests,
   listModels,
   listOpenPullRequests,
   numbersOf,
   raiseCostLimit,
+  recordClosed,
   requestBaseMerge,
   requestExit,
   requestRetry,
@@ -257,10 +259,12 @@ export class RunService implements Runs {
     const { live, closed } = await continuingRuns(store, thread, runId);
     const problems = await Promise.all(live.map((run) => findReadingProblem(store, run)));
     const unreadable = problems.flatMap((problem) => problem?.message ?? []);
-    if (await this.#isKnown(deliveryId)) return { closed: [], unreadable };
+    const known = await knownClosed(store, thread, deliveryId);
+    if (known) return { closed: known, unreadable };
     if (live.length + closed.length === 0) throw new UserError(noWorkerRunning);
+    const numbers = await recordClosed(store, closed, deliveryId);
     await this.#appendToEach([...live, ...closed], [{ type: "run.cancel", by, via }], deliveryId);
-    return { closed: numbersOf(closed), unreadable };
+    return { closed: numbers, unreadable };
   };
 
   readonly reportLocation: Runs["reportLocation"] = async (reported) => {

@@ -35,7 +35,7 @@ export class RunStarter {
     maxCost = Number.POSITIVE_INFINITY,
   }: Parameters<Runs["startRun"]>[0]): Promise<RunSpec> {
     const { store, scheduler, catalog, models, openGitHub, now, policy } = this.#options;
-    const id = runIdOf(deliveryId ?? randomUUID());
+    const id = shortId(deliveryId ?? randomUUID(), 8);
     const known = await store.findRun(id);
     if (known) return readable(known).spec;
 
@@ -139,10 +139,6 @@ function limitReached(
       ? `${pluralize(count, "run was", "runs were")} started in ${owner}/${repo}`
       : `@${requestedBy} has started ${pluralize(count, "run")}`;
   return new UserError(`${exceeded} in the last hour, which is the limit. Try again later.`);
-}
-
-export function runIdOf(deliveryId: string): string {
-  return shortId(deliveryId, 8);
 }
 
 /** Returns the task as a message. A trigger's task comes from the maintainers, not from the person who caused the event. */

@@ -848,6 +848,11 @@ describe("each command", () => {
     expect((await hub.snapshot())["octo/shop"]?.pulls[0]?.pull?.draft).toBe(true);
     hub.as("ada").close(pull.number);
     expect(await say("/ready", 78)).toMatch(/Pull request #\S*2 is not open\./);
+    runs.listRunViews.mockResolvedValue([]);
+    const { length } = world.replies;
+    await runs.recordKey(commentKey(79));
+    await say("/update", 79);
+    expect(world.replies).toHaveLength(length);
   });
 });
 

@@ -18,7 +18,6 @@ import {
   requestRetry,
   showChanges,
 } from "#runtime/service/run-requests.ts";
-import { runIdOf } from "#runtime/start/start-run.ts";
 import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { StoredRun } from "#runtime/store/store.ts";
 import { noWorkerRunning } from "#ui/run-commands.ts";
@@ -90,6 +89,17 @@ describe("a request about the newest live run", () => {
     expect(wake.mock.calls).toEqual([["r2"], ["r1"]]);
   });
 
+  test("a request about the newest live run to end it leaves a run alone that has ended with its pull request", async () => {
+    const closed = { isPullRequestClosed: true, pullRequest: 8 };
+    const { options, inboxOf } = await threadWith({ r1: {}, r2: { context: closed, hasEnded: true } });
+
+    const numbers = await requestExit(options, origin, { by, deliveryId: "d1" });
+
+    expect([numbers, await requestExit(options, origin, { by, deliveryId: "d1" })]).toEqual([[], []]);
+    expect(await inboxOf("r1")).toEqual([{ type: "run.exit", by }]);
+    expect(await inboxOf("r2")).toEqual([]);
+  });
+
   test("a request about the newest live run is refused without one, and for one that cannot be read", async () => {
     const ended = await threadWith({ r1: { hasEnded: true } });
     const unreadable = await threadWith({ r1: {} }, { isUnreadable: true });
@@ -157,16 +167,29 @@ describe("a retry", () => {
   const starter = () => ({ start: vi.fn() });
 
   test("a retry starts the task of a run that has ended again, but not when its delivery is processed again", async () => {
-    const known = runIdOf("d1");
-    const { options } = await threadWith({ r1: { hasEnded: true, spec: { task: "Fix #7." } }, [known]: {} });
+    const { options, store } = await threadWith({ r1: { hasEnded: true, spec: { task: "Fix #7." } } });
     const { start } = starter();
     const retry = (request: object) => requestRetry(options, { start } as never, origin, { by, origin, ...request });
 
     await retry({ deliveryId: "d1", seen: undefined });
+    await store.ingest({ deliveryId: "d1", events: [] });
+    await retry({ deliveryId: "d1" });
     await retry({ runId: "r1" });
 
     const task = { worker: "fixer", text: "Fix #7.", origin, seen: undefined };
     expect(start.mock.calls).toEqual([[{ ...task, deliveryId: "d1" }], [task]]);
+  });
+
+  test("a retry is not refused when its delivery is processed again after the run has continued", async () => {
+    const { options, store, inboxOf } = await threadWith({ r1: { state: "retrying" } });
+    const retry = () => requestRetry(options, starter() as never, origin, { by, origin, deliveryId: "d1" });
+    await retry();
+    const snapshot = sampleSnapshot("callingModel");
+    await store.advance(sampleStep("r1", { snapshot }));
+
+    await retry();
+
+    expect(await inboxOf("r1")).toEqual([{ type: "retry.requested", by }]);
   });
 
   test.each<[State, string | undefined]>([
