@@ -44,8 +44,8 @@ export async function withRetries<T>(
   }
 }
 
-/** Octokit also reports a broken connection as status 500. */
-function isTemporary(error: unknown): boolean {
+/** True for an error that the same request may not meet later. Octokit also reports a broken connection as status 500. */
+export function isTemporary(error: unknown): boolean {
   if (error instanceof OutageError) return true;
   const { status } = (error ?? {}) as { status?: unknown };
   return typeof status === "number" && status >= 500;

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Approval, canonicalJson, coversCall } from "#domain/approval.ts";
-import { abandonOnAbort, EventLoopYielder } from "#domain/async-work.ts";
-import { BlockedError, messageOf, OutageError, ToolError } from "#domain/errors.ts";
+import { abandonOnAbort, EventLoopYielder, isTemporary } from "#domain/async-work.ts";
+import { BlockedError, messageOf, ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import { type Preview, type PreviewSection, previewLength } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
@@ -83,7 +83,7 @@ export async function reviewCall(
     return outcome.abandoned ? refuse(interruptedResult(call.tool, { started: false })) : outcome.value;
   } catch (error) {
     // The effect is tried again.
-    if (error instanceof OutageError) throw error;
+    if (isTemporary(error)) throw error;
     return refuse(resultOfError(error));
   }
 }
@@ -267,7 +267,7 @@ function blocked({ name }: NamedTool, { reason }: BlockedError): ToolResult {
   });
 }
 
-/** Returns the preview of a call. Refuses a call whose preview fails: nobody could see what it would do. Throws an OutageError. */
+/** Returns the preview of a call. Refuses a call whose preview fails: nobody could see what it would do. Throws the error of an outage. */
 async function previewOf(
   tool: NamedTool,
   value: unknown,
@@ -276,7 +276,7 @@ async function previewOf(
   try {
     return { kind: "shown", preview: toPreview(await tool.preview?.(value, context)) };
   } catch (error) {
-    if (error instanceof OutageError) throw error;
+    if (isTemporary(error)) throw error;
     return { kind: "refused", result: resultOfError(error) };
   }
 }

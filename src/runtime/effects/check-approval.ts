@@ -1,6 +1,7 @@
 import type { RepositorySettings } from "#config/repository-settings.ts";
 import { type Approval, approvalDigest, coversCall } from "#domain/approval.ts";
-import { ToolError, UserError } from "#domain/errors.ts";
+import { isTemporary } from "#domain/async-work.ts";
+import { OutageError, ToolError, UserError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import { type Account, canWrite, GitHubRefusalError, type Permission } from "#domain/github.ts";
 import type { Preview } from "#domain/preview.ts";
@@ -149,8 +150,31 @@ async function answered<T>(
     const isRefused = cause instanceof GitHubRefusalError && cause.status === 403;
     if (signal.aborted || (cause instanceof UserError && !isRefused)) throw cause;
     const reason = isRefused ? `${cause.message} Asking again.` : `GitHub did not say ${about}. Asking again.`;
-    throw new PostponedError(now() + askAgainMs, { reason, cause });
+    throw new PostponedError(nextTry(cause, now()), { reason, cause });
   }
+}
+
+/**
+ * Does what precedes an approved call, or the call itself, whose own failures are results. Throws `PostponedError` during
+ * an outage: the call has not begun, and its approval is kept.
+ */
+export async function postponeDuringOutage<T>(
+  work: () => Promise<T>,
+  { now, signal }: { now: () => number; signal: AbortSignal },
+): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (signal.aborted || !isTemporary(cause)) throw cause;
+    const isLimited = cause instanceof OutageError && cause.retryAt !== undefined;
+    const reason = isLimited ? cause.message : "GitHub does not respond. An approved call is executed when it does.";
+    throw new PostponedError(nextTry(cause, now()), { reason, cause });
+  }
+}
+
+function nextTry(cause: unknown, now: number): number {
+  const retryAt = cause instanceof OutageError ? cause.retryAt : undefined;
+  return Math.max(now + askAgainMs, retryAt ?? 0);
 }
 
 interface CurrentCall {

@@ -12,7 +12,7 @@ import { admitWorker } from "#runtime/start/admit-worker.ts";
 import { checkAttachments, detectMediaType } from "#runtime/start/attachments.ts";
 import { type RunRow, readable, requireRun } from "#runtime/store/store.ts";
 import { workerBinding } from "#toolsets/workers/workers-toolset.ts";
-import { checkApproval, effectChanged, NotRunError } from "./check-approval.ts";
+import { checkApproval, effectChanged, NotRunError, postponeDuringOutage } from "./check-approval.ts";
 import type { EffectHandler, EffectServices } from "./effect-handler.ts";
 
 /** The limit for all files attached to a call, under any worker's policy: they are stored with the run. */
@@ -26,7 +26,9 @@ export function spawnChild(services: SpawnServices): EffectHandler<EffectOf<"chi
     maxAttempts: 4,
     async perform({ key, runId, request }, run, signal) {
       try {
-        return await spawn(services, run, { ...request, effectKey: key }, signal);
+        const start = () => spawn(services, run, { ...request, effectKey: key }, signal);
+        const isApproved = request.approvalId !== undefined;
+        return await (isApproved ? postponeDuringOutage(start, { now: services.now, signal }) : start());
       } catch (error) {
         if (!(error instanceof UserError || error instanceof ToolError)) throw error;
         const { approvalId } = request;

@@ -13,11 +13,11 @@ import type { EffectResult } from "#runtime/run-environment.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
-import type { Store } from "#runtime/store/store.ts";
+import type { Effect, Store } from "#runtime/store/store.ts";
 import { type CallReview, tooLong } from "#toolsets/review-call.ts";
 import { failedResult, resultOfError } from "#toolsets/tool-result.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
-import { checkApproval, type Grant, NotRunError } from "./check-approval.ts";
+import { checkApproval, type Grant, NotRunError, postponeDuringOutage } from "./check-approval.ts";
 import type { EffectHandler, EffectServices } from "./effect-handler.ts";
 
 type ReviewServices = Pick<EffectServices, "store" | "frontEnd" | "now" | "approvalMs">;
@@ -183,46 +183,10 @@ function refuseTooLong(toolName: string, { args, preview }: Question): Extract<C
 export function executeTool(services: Pick<EffectServices, "store" | "now">): EffectHandler<EffectOf<"tool.execute">> {
   return {
     maxAttempts: 3,
-    async perform({ key: effectKey, runId, attempts, request: { callId, approvalId } }, run, signal) {
-      const log = await run.log();
-      const { call, step } = openCallOf(log, callId);
-      const toolbox = await run.tools(signal);
-
-      const execute = async (): Promise<ToolResult> => {
-        const granted: Grant = approvalId
-          ? await checkApproval(services, run, { call, step, approvalId, effectKey, signal })
-          : { args: call.args, notes: [] };
-        if (!approvalId && mayNeedApprovalNow(toolbox, call, log)) {
-          const review = await toolbox.review(call, run.callContext({ callId, step, signal }), []);
-          if (review.kind === "refuse") return review.result;
-          if (review.kind === "ask") throw needsApprovalNow(call.tool);
-        }
-        const { approved, approval } = granted;
-        const context = {
-          ...run.callContext({ callId, step, signal }),
-          ...(approved && { approved }),
-          ...(approval && { approval: summarize(approval) }),
-        };
-        const grantedCall = { ...call, args: granted.args };
-        if (await toolbox.runsOnce(grantedCall, context)) {
-          if (attempts > 1) throw interruptedCall();
-          await confirmLease();
-        }
-        const result = await toolbox.execute(grantedCall, context);
-        return { ...result, llmContent: [...granted.notes, result.llmContent].join("\n") };
-      };
-      return run.change(execute, {
-        step: `${step}/${callId}`,
-        signal,
-        toResult: (executed, overwritten) => {
-          const result = withOverwritten(executed, overwritten);
-          return {
-            ...finished(runId, call, result),
-            ...executionOf(approvalId, call, result),
-            ...pullRequestOf(call, result),
-          };
-        },
-      });
+    async perform(effect, run, signal) {
+      const perform = () => executeOnce(services, effect, run, signal);
+      if (effect.request.approvalId === undefined) return perform();
+      return postponeDuringOutage(perform, { now: services.now, signal });
     },
     async onFailure({ key, runId, request: { callId, approvalId } }, run, error) {
       const { call } = openCallOf(await run.log(), callId);
@@ -235,6 +199,53 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
       return { ...finished(runId, call, result), ...(isKnown && executionOf(approvalId, call, result, refused)) };
     },
   };
+}
+
+async function executeOnce(
+  services: Pick<EffectServices, "store" | "now">,
+  { key: effectKey, runId, attempts, request: { callId, approvalId } }: Effect<EffectOf<"tool.execute">>,
+  run: ActiveRun,
+  signal: AbortSignal,
+): Promise<EffectResult> {
+  const log = await run.log();
+  const { call, step } = openCallOf(log, callId);
+  const toolbox = await run.tools(signal);
+
+  const execute = async (): Promise<ToolResult> => {
+    const granted: Grant = approvalId
+      ? await checkApproval(services, run, { call, step, approvalId, effectKey, signal })
+      : { args: call.args, notes: [] };
+    if (!approvalId && mayNeedApprovalNow(toolbox, call, log)) {
+      const review = await toolbox.review(call, run.callContext({ callId, step, signal }), []);
+      if (review.kind === "refuse") return review.result;
+      if (review.kind === "ask") throw needsApprovalNow(call.tool);
+    }
+    const { approved, approval } = granted;
+    const context = {
+      ...run.callContext({ callId, step, signal }),
+      ...(approved && { approved }),
+      ...(approval && { approval: summarize(approval) }),
+    };
+    const grantedCall = { ...call, args: granted.args };
+    if (await toolbox.runsOnce(grantedCall, context)) {
+      if (attempts > 1) throw interruptedCall();
+      await confirmLease();
+    }
+    const result = await toolbox.execute(grantedCall, context);
+    return { ...result, llmContent: [...granted.notes, result.llmContent].join("\n") };
+  };
+  return run.change(execute, {
+    step: `${step}/${callId}`,
+    signal,
+    toResult: (executed, overwritten) => {
+      const result = withOverwritten(executed, overwritten);
+      return {
+        ...finished(runId, call, result),
+        ...executionOf(approvalId, call, result),
+        ...pullRequestOf(call, result),
+      };
+    },
+  });
 }
 
 /** Tells the model and people which changes of a worker, which were handed over during a call, the call has replaced. */

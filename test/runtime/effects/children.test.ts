@@ -1,12 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { approvalDigest } from "#domain/approval.ts";
-import { UserError } from "#domain/errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import { digestOfWorker } from "#domain/run.ts";
 import { AttachmentPolicy, Limits, parseWorker, type WorkerDefinition } from "#domain/worker.ts";
 import type { Models } from "#models/models.ts";
 import { initialRun } from "#runtime/apply-events.ts";
 import { childSpec, spawnChild, stopChildren, taskOf } from "#runtime/effects/children.ts";
+import { PostponedError } from "#runtime/effects/effect-handler.ts";
 import type { RunRow } from "#runtime/store/store.ts";
 import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
 import { sampleRun, sampleSnapshot, sampleSpec, sampleStep } from "../../support/store-samples.ts";
@@ -284,6 +285,18 @@ describe("a call of a worker", () => {
           reason: expect.stringContaining("its effect has changed since it was approved"),
         },
       });
+    });
+
+    test("an approved call of a worker is postponed during an outage, and then starts it", async () => {
+      let isOut = false;
+      const preview = () => (isOut ? Promise.reject(new OutageError("GitHub did not answer.")) : "It helps.");
+      const made = await callWorld({ tool: { ...asking, preview } });
+      const { id: approvalId } = await made.approvedCall("ask_helper", args);
+      isOut = true;
+
+      await expect(made.spawnOnce({ approvalId })).rejects.toThrow(PostponedError);
+      isOut = false;
+      expect(await made.spawnOnce({ approvalId })).toMatchObject({ execution: { outcome: "executed" } });
     });
 
     test("an approved call of a worker that is refused for another reason does not say that the approval was", async () => {

@@ -195,6 +195,46 @@ test("a call whose approvers cannot be checked is not postponed if asking again 
   expect(invalid.execute).not.toHaveBeenCalled();
 });
 
+const noResponse = "GitHub does not respond. An approved call is executed when it does.";
+const untilLater = new OutageError("GitHub's rate limit is used up until 12:30 UTC.", { retryAt: 90_000 });
+
+test.each<[string, Error, { until: number; reason: string }]>([
+  ["an outage", new OutageError("The git server closed the connection."), { until: 40_000, reason: noResponse }],
+  ["the status 502", Object.assign(new Error("Bad Gateway"), { status: 502 }), { until: 40_000, reason: noResponse }],
+  ["a rate limit", untilLater, { until: 90_000, reason: untilLater.message }],
+])(
+  "an approved call is postponed by %s while its preview is made again, and then runs once",
+  async (_, outage, told) => {
+    let isOut = false;
+    const preview = () => (isOut ? Promise.reject(outage) : "It deploys.");
+    const execute = vi.fn(() => "done");
+    const tools = [aTool({ name: "deploy", needsApproval: true, afterCrash: "report", preview, execute })];
+    const { executeOnce, store, approvalId } = await approved({ tools });
+    isOut = true;
+
+    const postponed = await executeOnce().catch((error) => error);
+
+    expect(postponed).toBeInstanceOf(PostponedError);
+    expect(postponed).toMatchObject({ ...told, cause: outage });
+    expect(execute).not.toHaveBeenCalled();
+    expect(await store.findApproval(approvalId)).toMatchObject({ status: "approved" });
+    isOut = false;
+    const { execution } = await executeOnce();
+    expect(execute).toHaveBeenCalledOnce();
+    expect(execution).toEqual({ approvalId, outcome: "executed" });
+  },
+);
+
+test("an approved call is postponed while the repository cannot be read", async () => {
+  const { executeOnce, execute, run } = await approved();
+  vi.spyOn(run, "workspace").mockRejectedValueOnce(new OutageError("The git server cannot be reached: ECONNREFUSED."));
+
+  await expect(executeOnce()).rejects.toThrow(PostponedError);
+  expect(execute).not.toHaveBeenCalled();
+  await executeOnce();
+  expect(execute).toHaveBeenCalledOnce();
+});
+
 test("a call that policy allows by now runs although its preview is not made again", async () => {
   let isAllowed = false;
   const execute = vi.fn(() => "done");
