@@ -342,6 +342,7 @@ test("golem add shows what a worker may do, asks, and copies it", async () => {
   const change = { GITHUB_API_URL: github.github.apiUrl, GITHUB_TOKEN: await github.token() };
 
   const refused = world.give(["add", `${shop.owner}/shop/scribe`], { change });
+  refused.type("y");
   await refused.sees("Write .github/workers/scribe.worker? [y/N]");
   expect(refused.text()).toContain("toolsets     filesystem, shell\n");
   expect(refused.text()).toContain("does not ask to write docs\n");

@@ -191,6 +191,30 @@ test("Ctrl+C at the prompt for the task ends golem, and so does /exit while the 
   expect(left.text()).not.toContain("Enter a message");
 });
 
+test("no sentence, and nothing typed before the question, decides about the changes", async () => {
+  const world = await golemWorld({ turns: [write(), done] });
+
+  const run = world.give(["run", "careful", "please", "--yes", "all"], { columns: 100 });
+  run.input.write("a");
+  await run.sees("[a]pply");
+  run.type("");
+  await run.sees(/Choose one of these\..*\[a\]pply/s);
+  for (const sentence of [
+    "A nice idea, but do not apply it",
+    "branch off later",
+    "x marks the spot",
+    "patch it again",
+  ]) {
+    run.type(sentence);
+    await run.sees(new RegExp(`${sentence} is not one of these\\..*\\[a\\]pply`, "s"));
+  }
+  run.type("p ../it.patch");
+
+  expect(await run.code).toBe(0);
+  expect(world.status()).toBe("");
+  expect(world.git("branch", "--list", "golem/*")).toBe("");
+});
+
 test("a conflicting change on disk stops an apply, and the person chooses again", async () => {
   const world = await golemWorld({ turns: [write(), done] });
 
@@ -479,6 +503,21 @@ test.each(["../made", "out/made"])("a program of the checkout creates no folder 
   expect([await log.code, await run.code]).toEqual([2, 2]);
   expect(run.errors()).toContain("which the program names as sandbox.root, does not exist.");
   expect(existsSync(join(world.parent, "made"))).toBe(false);
+});
+
+test("a key typed before the question does not trust the code of a checkout", async () => {
+  const files = {
+    ".github/workers/careful.worker": aWorkerFile.replace("  ask: {}", "  web: { others: preApproved }"),
+  };
+  const world = await golemWorld({ turns: [done], files });
+
+  const run = world.give(["run", "careful", "please"], { columns: 100 });
+  run.input.write("y");
+  await run.sees("Do you trust it? [y/N]");
+  run.type("");
+
+  expect(await run.code).toBe(2);
+  expect(world.model.requests).toEqual([]);
 });
 
 test("a tool of the checkout works once it is trusted", async () => {

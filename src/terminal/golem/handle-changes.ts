@@ -9,6 +9,7 @@ import { isYes } from "#terminal/prompter.ts";
 import { visible } from "#terminal/style.ts";
 import { oneLine, styleDiffLine } from "#terminal/value-to-text.ts";
 import { pluralize } from "#text/pluralize.ts";
+import { truncateLine } from "#text/truncate.ts";
 import type { CommandContext } from "./command-context.ts";
 import type { ChangesDestination } from "./run-request.ts";
 import { checkoutName, stateFolder } from "./saved-runs.ts";
@@ -66,10 +67,13 @@ async function askFor(changes: readonly CheckoutChange[], given: ChangesToHandle
   const count = `${pluralize(changes.length, "file is", "files are")} changed in memory only.`;
   if (terminal.isInteractive) terminal.print("", count);
   for (;;) {
-    const typed = await terminal.ask(question);
+    const typed = await terminal.askToDecide(question);
     if (typed === undefined) return undefined;
-    const [, word = "", rest = ""] = /^\s*(\S*)\s*(.*?)\s*$/s.exec(typed) ?? [];
-    switch (word.toLowerCase()) {
+    const line = typed.trim();
+    // Only a file may follow, so that no sentence is taken for a choice.
+    const [, patch, file = ""] = /^(p|patch)(?:\s+(\S+))?$/i.exec(line) ?? [];
+    const choice = (patch ?? line).toLowerCase();
+    switch (choice) {
       case "d":
       case "diff": {
         // Whole, because this decides what is applied.
@@ -79,7 +83,7 @@ async function askFor(changes: readonly CheckoutChange[], given: ChangesToHandle
       }
       case "x":
       case "discard": {
-        const sure = await terminal.ask("Discard all changes? [y/N] ");
+        const sure = await terminal.askToDecide("Discard all changes? [y/N] ");
         if (!isYes(sure)) continue;
         backup.discard();
         terminal.print("Discarded.");
@@ -91,24 +95,23 @@ async function askFor(changes: readonly CheckoutChange[], given: ChangesToHandle
       case "branch":
       case "p":
       case "patch": {
-        const done = await carryOut(endingOf(word, rest), changes, given);
+        const done = await carryOut(endingOf(choice, file), changes, given);
         if (done) return done;
         continue;
       }
       default:
         terminal.print(
-          word === ""
+          choice === ""
             ? "Choose one of these. Ctrl+C leaves and keeps a patch file."
-            : `${oneLine(word)} is not one of these.`,
+            : `${oneLine(truncateLine(line, 60))} is not one of these.`,
         );
     }
   }
 }
 
-function endingOf(word: string, rest: string): ChangesDestination {
-  const letter = word[0]?.toLowerCase();
-  if (letter === "a") return { kind: "apply" };
-  return letter === "b" ? { kind: "branch" } : rest === "" ? undefined : { kind: "patch", file: rest };
+function endingOf(choice: string, file: string): ChangesDestination {
+  if (choice.startsWith("a")) return { kind: "apply" };
+  return choice.startsWith("b") ? { kind: "branch" } : file === "" ? undefined : { kind: "patch", file };
 }
 
 /** Delivers the changes. If that fails, prints the reason and returns undefined. */

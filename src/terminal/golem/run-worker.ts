@@ -212,7 +212,7 @@ async function askForTrust({ checkout, chosen, workers, program, terminal }: Sta
 
   const brings = `${chosen.worker.name} is part of this ${program ? "program" : "checkout"} and uses:`;
   terminal.print(terminal.paint("yellow", brings), ...code.map((line) => `  ${line}`));
-  const answer = await terminal.ask("Do you trust it? [y/N] ");
+  const answer = await terminal.askToDecide("Do you trust it? [y/N] ");
   if (isYes(answer)) return;
   throw new UserError(
     terminal.isInteractive

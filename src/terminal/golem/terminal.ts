@@ -59,6 +59,9 @@ export async function openTerminal(
     /** Resolves to the typed line; undefined without a person, at the end of the input, or after Ctrl+C. */
     ask: async (question: string, { commands = false, isProse = false } = {}) =>
       isInteractive ? prompter.ask(question, { signal: interruption.signal, verbatim: !commands, isProse }) : undefined,
+    /** The same for a decision, which input typed before the question does not answer. */
+    askToDecide: async (question: string) =>
+      isInteractive ? prompter.ask(question, { signal: interruption.signal, verbatim: true, fresh: true }) : undefined,
     interruptSignal: () => interruption.signal,
     /** Makes the next Ctrl+C count as the first one again. */
     resetInterrupt: (): void => {

@@ -270,6 +270,6 @@ async function confirm({ input, output }: CommandContext, question: string): Pro
     throw new UserError("This is not a terminal, so golem cannot ask. Use --yes to write the worker without asking.");
   const prompter = openPrompter(input, output);
   using _ = deferred(() => prompter.release());
-  const answer = await prompter.ask(question, { verbatim: true });
+  const answer = await prompter.ask(question, { verbatim: true, fresh: true });
   return isYes(answer);
 }
