@@ -1540,6 +1540,24 @@ function dueRunTests(): void {
     expect(await store.dueRuns(hourAgo)).toEqual(["r1"]);
   });
 
+  test("effects that a process claimed by a clock which was ahead, and did not complete, are due again", async () => {
+    const [hourAgo, soon] = [Date.now() - 3_600_000, Date.now() + 100];
+    const status = (key: string) => sampleEffect("r1", key, { queue: "status", request: { kind: "status.show" } });
+    const effects = [sampleEffect("r1", "k1", { dueAt: soon }), status("s1")];
+    await store.ingest({ run: sampleRun("r1", effects), events: [] });
+    await store.claimEffect("r1", "status", hourAgo);
+    const posts = [{ name: "status/r1", commentId: 7 }];
+    await store.completeEffect({ runId: "r1", key: "s1", posts, effects: [{ ...status("s2"), dueAt: soon }] });
+    expect(await store.claimEffect("r1", "status", soon)).toBeDefined();
+    await store.bringForward(hourAgo);
+    expect(await store.claimEffect("r1", "status", hourAgo)).toBeDefined();
+
+    await receive("hello");
+    expect(await store.claimEffect("r1", "work", soon)).toBeDefined();
+    await store.bringForward(hourAgo);
+    expect(await store.claimEffect("r1", "work", hourAgo)).toBeDefined();
+  });
+
   test("an effect that waits behind another does not make its run due", async () => {
     const effects = [sampleEffect("r1", "k1", { dueAt: 100 }), sampleEffect("r1", "k2")];
     await store.ingest({ run: sampleRun("r1", effects), events: [] });

@@ -20,9 +20,9 @@ const ExpiringApproval = z.object({ runId: z.string(), id: z.string() });
 export async function bringForward(sql: Sql, now: number): Promise<Outcome<undefined>> {
   const ofRunAhead = "due_at > $1 and exists (select 1 from runs where runs.id = run_id and updated_at > $2)";
   const values = [now, now + clockToleranceMs];
-  await sql.run(`update effects set due_at = $1 where not claimed and ${ofRunAhead}`, values);
+  await sql.run(`update effects set due_at = $1 where ${ofRunAhead}`, values);
   await sql.run(
-    `update effects set due_at = $1 where not claimed and queue = 'status' and due_at > $1
+    `update effects set due_at = $1 where queue = 'status' and due_at > $1
       and exists (select 1 from posts where name = 'status/' || run_id and updated_at > $2)`,
     values,
   );

@@ -308,9 +308,9 @@ class Tables extends Table {
     const ofRunAhead =
       "due_at > :now and exists (select 1 from runs where id = run_id and updated_at > :now + :toleranceMs)";
     const values = { now, toleranceMs: clockToleranceMs };
-    this.sql.run(`update effects set due_at = :now where claimed = 0 and ${ofRunAhead}`, values);
+    this.sql.run(`update effects set due_at = :now where ${ofRunAhead}`, values);
     this.sql.run(
-      `update effects set due_at = :now where claimed = 0 and queue = 'status' and due_at > :now
+      `update effects set due_at = :now where queue = 'status' and due_at > :now
         and exists (select 1 from posts where name = 'status/' || run_id and updated_at > :now + :toleranceMs)`,
       values,
     );
