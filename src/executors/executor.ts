@@ -125,6 +125,8 @@ export interface Availability {
   available: boolean;
   /** One sentence for the log and for the model. */
   reason: string;
+  /** True if its commands may reach other hosts without being asked for: a remote sandbox that does not exclude it. */
+  hasNetwork?: boolean;
 }
 
 export interface SessionOptions {

@@ -42,6 +42,7 @@ import { createReplyToReviewTool, createRequestReviewTool } from "#toolsets/pull
 import { createUndoPushTool } from "#toolsets/pull-request/undo-push.ts";
 import { createCreateReviewTool } from "#toolsets/reviews/create-review.ts";
 import { createReadPullRequestDiffTool } from "#toolsets/reviews/pull-request-diff.ts";
+import { askWithNetwork } from "#toolsets/run-command.ts";
 import { createGlobTool } from "#toolsets/search/glob.ts";
 import { createGrepTool } from "#toolsets/search/grep.ts";
 import { createSearchCodeTool } from "#toolsets/search/search-code.ts";
@@ -96,12 +97,17 @@ function localTools(services: ToolServices): NamedTool[] {
 export const codeToolset: Toolset<CodeConfig> = {
   name: "code",
   config: CodeConfig,
-  create: (settings, services) => [
-    createRunCodeTool(settings, services),
-    createRunTestsTool(settings, services),
-    createFormatCodeTool(settings, services),
-    createInstallPackageTool(settings, services),
-  ],
+  create: (settings, services) => {
+    const starting: NamedTool[] = [
+      createRunCodeTool(settings, services),
+      createRunTestsTool(settings, services),
+      createFormatCodeTool(settings, services),
+    ];
+    return [
+      ...starting.map((tool) => askWithNetwork(tool, settings.tier, services)),
+      createInstallPackageTool(settings, services),
+    ];
+  },
 };
 
 /** Tools for the run's own thread on GitHub. No tool takes an issue number: the run determines the target. */

@@ -3,7 +3,7 @@ import { EventLoopYielder } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import { type Preview, textPreview } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
-import type { ToolContext } from "#domain/tool.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { defaultExecutors, type Executors } from "#executors/create-executors.ts";
 import type { ExecRequest, ExecResult, Tier, TreeChanges, TreeSource } from "#executors/executor.ts";
@@ -98,6 +98,24 @@ export async function previewUsedChanges({
   const list = changes.map(({ kind, path }) => `${kind}: ${path}`).join("\n");
   const { sections } = list === "" ? { sections: [] } : textPreview(list, "Changed files that it can use");
   return { sections, bindings: { "changed files": digestOfChanges(changes) } };
+}
+
+/** True if the commands of a tier may reach other hosts, whichever the request for approval names. */
+export async function mayReachNetwork(services: ToolServices, tier: Tier): Promise<boolean> {
+  return tier === "remote" && (await executorsOf(services).availability(tier)).hasNetwork !== false;
+}
+
+/** A tool that starts programs of the repository: in a remote sandbox that may have network, each call needs approval. */
+export function askWithNetwork(tool: NamedTool, tier: Tier, services: ToolServices): NamedTool {
+  if (tier !== "remote") return tool;
+  return {
+    ...tool,
+    needsApproval: () => mayReachNetwork(services, tier),
+    afterCrash: "report",
+    approvalReason: () =>
+      `The worker wants to call ${tool.name} in a remote sandbox that may have network. It can send what it reads in the repository.`,
+    preview: (input, context) => tool.preview?.(input, context) ?? previewUsedChanges(services),
+  };
 }
 
 /** Ends the run's in-memory session when its tools are closed, so that a waiting run holds no process. */

@@ -17,6 +17,8 @@ import { type ProposedChange, validateChanges } from "#executors/validate-change
 /** The exports of a module that provides remote sandboxes. */
 interface RemoteModule {
   openSandbox(options: unknown): PromiseLike<RemoteSandbox>;
+  /** False if no command in its sandboxes can connect to another host. */
+  hasNetwork?: boolean;
 }
 
 export interface RemoteExecutorOptions {
@@ -46,7 +48,14 @@ export function createRemoteExecutor({
         const found = (await load(module)) as Partial<RemoteModule>;
         if (typeof found.openSandbox !== "function") throw new Error("it exports no openSandbox");
         loaded = found as RemoteModule;
-        return { tier: "remote", available: true, reason: `Remote sandboxes come from ${module}.` };
+        const hasNetwork = found.hasNetwork !== false;
+        const network = hasNetwork ? " They may have network, so running code in them needs approval." : "";
+        return {
+          tier: "remote",
+          available: true,
+          reason: `Remote sandboxes come from ${module}.${network}`,
+          hasNetwork,
+        };
       } catch (error) {
         const why = messageOf(error);
         return { tier: "remote", available: false, reason: `no remote sandbox (${module} cannot be used: ${why})` };

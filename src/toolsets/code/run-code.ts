@@ -28,11 +28,14 @@ const maxCodeBytes = 120_000;
 const maxEnvironmentLength = 60_000;
 
 export function createRunCodeTool(settings: CodeConfig, services: ToolServices): NamedTool<Input> {
-  const hosts = allowedHosts(settings, services);
+  const allowed = allowedHosts(settings, services);
+  // The network of a remote sandbox is its provider's.
+  const hosts = settings.tier === "remote" ? [] : allowed;
   const network = hosts.length > 0 ? `with network to ${hosts.join(", ")} if approved` : "without network";
+  const place = settings.tier === "remote" ? "its real programs" : `its real programs and ${network}`;
   return {
     name: "run_code",
-    description: `Run Python or bash code in a sandbox over the repository, with its real programs and ${network}. Changes to files are kept. Returns stdout, stderr, exit code and duration.`,
+    description: `Run Python or bash code in a sandbox over the repository, with ${place}. Changes to files are kept. Returns stdout, stderr, exit code and duration.`,
     inputSchema: hosts.length > 0 ? networkSchema : inputSchema,
     needsApproval: ({ network }) => network === true,
     afterCrash: ({ network }) => (network ? "report" : "repeat"),
@@ -40,7 +43,7 @@ export function createRunCodeTool(settings: CodeConfig, services: ToolServices):
       network
         ? `The worker wants to run code that reaches ${hosts.join(", ")}. It can send what it reads in the repository.`
         : "The worker wants to run code.",
-    preview: async (input) => (input.network ? previewCode(input, hosts, services) : undefined),
+    preview: (input) => previewCode(input, input.network ? hosts : [], services),
     execute: (input, context) => execute(input, context, settings, services),
   };
 }
@@ -63,7 +66,7 @@ async function previewCode(
   const text = (title: string, content: string) => textPreview(content, title).sections;
   return {
     sections: [
-      ...text("Hosts it can reach", hosts.join("\n")),
+      ...(hosts.length > 0 ? text("Hosts it can reach", hosts.join("\n")) : []),
       ...text(`Code in ${language}`, code),
       ...(args.length > 0 ? text("Arguments", JSON.stringify(args)) : []),
       ...(Object.keys(env).length > 0 ? text("Environment", JSON.stringify(env)) : []),

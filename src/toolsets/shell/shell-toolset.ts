@@ -1,10 +1,17 @@
 import { z } from "zod";
 import { ApprovalDecisionType } from "#domain/approval.ts";
 import { BlockedError, ToolError } from "#domain/errors.ts";
+import { textPreview } from "#domain/preview.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { quoted } from "#text/visible-text.ts";
 import { isProtectedPath, namesPath } from "#toolsets/filesystem/file-changes.ts";
-import { closeSessionWithTools, commandResult, runCommand } from "#toolsets/run-command.ts";
+import {
+  closeSessionWithTools,
+  commandResult,
+  mayReachNetwork,
+  previewUsedChanges,
+  runCommand,
+} from "#toolsets/run-command.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { type CommandPolicy, inOtherFolder } from "./command-policy.ts";
 import { reviewCommand } from "./review-command.ts";
@@ -101,7 +108,12 @@ function createShellTool(settings: Config, services: ToolServices): NamedTool<In
       const reason = reasons.get(command);
       return `The worker wants to run a shell command${what}.${reason ? ` It needs approval because ${reason}.` : ""}`;
     },
-    preview: ({ command, working_dir }) => (working_dir ? `cd ${working_dir}\n${command}` : command),
+    preview: async ({ command, working_dir }) => {
+      const { sections } = textPreview(working_dir ? `cd ${working_dir}\n${command}` : command);
+      if (!(await mayReachNetwork(services, settings.tier))) return { sections };
+      const used = await previewUsedChanges(services);
+      return { sections: [...sections, ...used.sections], bindings: used.bindings };
+    },
     execute,
   };
 }

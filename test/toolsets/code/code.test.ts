@@ -36,6 +36,28 @@ const project = {
   ].join("\n"),
 };
 
+test.each([
+  [{}, true],
+  [{ hasNetwork: true }, true],
+  [{ hasNetwork: false }, false],
+])(
+  "starting code in a remote sandbox needs approval unless its module says that it has no network: %j",
+  async (found, asked) => {
+    const load = async () => ({ openSandbox: async () => ({}), ...found });
+    const remote = createExecutors({ os: false, remote: { module: "some-sandbox", load } });
+    onTestFinished(() => remote.close());
+    const { asks, preview, sandbox } = await world({ config: { tier: "remote" }, services: { executors: remote } });
+    await sandbox.write("run.sh", "curl https://example.com\n");
+    const code = { language: "bash", code: "bash run.sh" };
+
+    expect([await asks("run_code", code), await asks("run_tests", {}), await asks("format_code", {})]).toEqual(
+      Array(3).fill(asked),
+    );
+    expect(await preview("run_code", code)).toBe("bash run.sh\n\nadded: run.sh");
+    expect(await preview("run_tests", {})).toContain("added: run.sh");
+  },
+);
+
 if (!availability.available) test.skip(`running code is not tested here: ${availability.reason}`, () => undefined);
 
 describe.skipIf(!availability.available)("in the OS sandbox", () => {

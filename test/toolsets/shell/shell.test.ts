@@ -248,6 +248,24 @@ describe("the shell tool", () => {
     await real.close();
   });
 
+  test.each([
+    [{}, true],
+    [{ hasNetwork: false }, false],
+  ])(
+    "an approval of a command in a remote sandbox is bound to the changed files if it may have network: %j",
+    async (found, isBound) => {
+      const load = async () => ({ openSandbox: async () => ({}), ...found });
+      const remote = createExecutors({ os: false, remote: { module: "some-sandbox", load } });
+      const { asks, preview, sandbox } = await world({ config: { tier: "remote" }, services: { executors: remote } });
+      await sandbox.write("run.sh", "curl https://example.com\n");
+
+      expect(await asks("shell", { command: "bash run.sh" })).toBe(true);
+      const shown = await preview("shell", { command: "bash run.sh" });
+      expect(shown?.includes("added: run.sh")).toBe(isBound);
+      await remote.close();
+    },
+  );
+
   test("an executor that is not available is reported with the reason", async () => {
     const { call } = await world({ config: { tier: "os" } });
 
