@@ -19,9 +19,9 @@ export function withLogContext<Result>(fields: LogContext, work: () => Result): 
   return contexts.run({ ...contexts.getStore(), ...fields }, work);
 }
 
-/** Returns the fields of a log line that is written now. */
+/** Returns the fields of a log line that is written now. The logger adds the line's own fields to them. */
 export function logContext(): LogContext {
-  return contexts.getStore() ?? {};
+  return { ...contexts.getStore() };
 }
 
 export function logFieldsOf({ id, rootId, worker, origin, delivery }: RunSpec): LogContext {

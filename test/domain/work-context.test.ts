@@ -1,5 +1,29 @@
+import { pino } from "pino";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { cautiousClock, confirmLease, LeaseLostError, startStopwatch, withLease } from "#domain/work-context.ts";
+import {
+  cautiousClock,
+  confirmLease,
+  LeaseLostError,
+  logContext,
+  startStopwatch,
+  withLease,
+  withLogContext,
+} from "#domain/work-context.ts";
+
+test("the fields of one log line are not on later lines of the same work", () => {
+  const lines: string[] = [];
+  const log = pino({ mixin: logContext, base: null, timestamp: false }, { write: (line) => lines.push(line) });
+
+  withLogContext({ run: "r1" }, () => {
+    log.info({ approval: "k3f9" }, "An approval is requested.");
+    withLogContext({ run: "r2" }, () => log.info("The run has started."));
+  });
+
+  expect(lines.map((line) => JSON.parse(line))).toEqual([
+    { level: 30, run: "r1", approval: "k3f9", msg: "An approval is requested." },
+    { level: 30, run: "r2", msg: "The run has started." },
+  ]);
+});
 
 test.each([
   ["the machine was suspended, which stops the monotonic clock", { wall: 20_000, monotonic: 5 }],
