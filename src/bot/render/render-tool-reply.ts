@@ -1,6 +1,7 @@
 import type { ToolReply } from "#runtime/front-end.ts";
 import { pluralize } from "#text/pluralize.ts";
 import type { ManualToolField, ManualToolInfo } from "#ui/manual-tool.ts";
+import { runCommands } from "#ui/run-commands.ts";
 import { code, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 import { layOutRequest, renderPrecedingComments } from "./render-request.ts";
 import { valueToMarkdown } from "./value-to-markdown.ts";
@@ -149,5 +150,7 @@ function renderList(tools: readonly ManualToolInfo[]): string {
 }
 
 function renderTool({ name, label, description }: ManualToolInfo): string {
-  return `- ${code(`/${name}`)} ${inline(label, 100)} — ${inline(description, 200)}`;
+  // `/undo` is a command of its own, and not the tool `undo`.
+  const command = Object.hasOwn(runCommands, name) ? `/tool ${name}` : `/${name}`;
+  return `- ${code(command)} ${inline(label, 100)} — ${inline(description, 200)}`;
 }

@@ -135,6 +135,12 @@ test("the tools are listed by category", () => {
   expect(renderToolReply({ kind: "list", tools: [] })).toContain("no tools");
 });
 
+test("a tool with the name of a command is listed with /tool, since its name alone runs the command", () => {
+  const undo = { name: "undo", label: "Undo the last change", description: "Undo it.", fields: [] };
+
+  expect(renderToolReply({ kind: "list", tools: [undo] })).toContain("- `/tool undo` Undo the last change");
+});
+
 // Every field that a tool, a model or the author of a custom tool can fill.
 const value: fc.Arbitrary<ResultValue> = hostile.chain((text) =>
   fc.constantFrom<ResultValue>(
