@@ -37,7 +37,7 @@ async function viewOf(
   const { summary, lines } = shownOf(log);
   const spec = currentSpec(run, summary);
   if (!spec) return undefined;
-  const { state, activity, steps, cost, openCalls, pullRequest, outcome, removedLog } = progressOf(
+  const { state, activity, tasks, steps, cost, openCalls, pullRequest, outcome, removedLog } = progressOf(
     run,
     summary,
     problem,
@@ -47,7 +47,7 @@ async function viewOf(
     spec,
     state,
     activity,
-    tasks: summary.tasks,
+    tasks,
     steps,
     usage: summary.usage,
     ...(cost > 0 ? { cost } : {}),

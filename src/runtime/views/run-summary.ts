@@ -205,11 +205,13 @@ export interface RunProgress {
   outcome: RunOutcome | undefined;
   /** Says that the log was removed; undefined if it is kept. */
   removedLog: string | undefined;
+  /** The plan. In a run that has ended, no task is in progress. */
+  tasks: Task[];
 }
 
 /** Describes a run. A run that cannot be read, or that has unreadable data, is shown as paused with the reason. */
 export function progressOf(run: StoredRun, summary: RunSummary, problem: EffectProblem | undefined): RunProgress {
-  if (run.unreadable) return { ...paused(run.unreadable.message), ...noProgress };
+  if (run.unreadable) return { ...paused(run.unreadable.message), ...noProgress, tasks: summary.tasks };
 
   const { snapshot, logRemovedAt } = run;
   const removedLog = logRemovedAt === undefined ? undefined : describeRemovedLog(logRemovedAt);
@@ -229,7 +231,12 @@ export function progressOf(run: StoredRun, summary: RunSummary, problem: EffectP
     pullRequest,
     outcome: outcome?.kind === "answered" ? { kind: "answered", text: removedLog ?? summary.answer } : outcome,
     removedLog,
+    tasks: outcome ? summary.tasks.map(withoutProgress) : summary.tasks,
   };
+}
+
+function withoutProgress(task: Task): Task {
+  return task.status === "in_progress" ? { ...task, status: "pending" } : task;
 }
 
 function describeRemovedLog(at: number): string {

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { type Approval, isRevocable } from "#domain/approval.ts";
 import type { LoggedEvent } from "#domain/events.ts";
-import type { Task } from "#domain/result.ts";
 import type { OpenCall, RunSpec, RunState, TokenUsage } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { LiveOutput } from "#runtime/scheduler/live-output.ts";
@@ -45,7 +44,6 @@ export interface WritingCall {
 export interface RunNode extends RunProgress {
   spec: RunSpec;
   usage: TokenUsage;
-  tasks: Task[];
   /** The branch that the run started from; undefined until the repository was opened. */
   base: string | undefined;
   timeline: readonly TimeSpan[];
@@ -287,7 +285,7 @@ export class RunViewReader {
       activity: this.#options.redact(progress.activity),
       outcome: redactDeep(progress.outcome, this.#options.redact),
       usage: summary.usage,
-      tasks: redactDeep(summary.tasks, this.#options.redact),
+      tasks: redactDeep(progress.tasks, this.#options.redact),
       base: summary.base,
       timeline: summary.timeline,
       calls,

@@ -80,3 +80,12 @@ test.each([
 
   expect(progressOf(row, summary, undefined).activity).toBe(activity);
 });
+
+test("no task of a run that has ended is shown as in progress", () => {
+  const task = { content: "Run the tests", activeForm: "Running the tests", status: "in_progress" as const };
+  const statusIn = (snapshot: ReturnType<typeof sampleSnapshot>) =>
+    progressOf({ ...sampleRow, snapshot }, { ...emptySummary, tasks: [task] }, undefined).tasks[0]?.status;
+
+  expect(statusIn(sampleSnapshot("callingModel"))).toBe("in_progress");
+  expect(statusIn(sampleSnapshot("ended", { outcome: { kind: "cancelled", by: "ada" } }))).toBe("pending");
+});
