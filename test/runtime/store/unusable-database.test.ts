@@ -2,7 +2,7 @@ import { execFile, spawnSync } from "node:child_process";
 import { mkdtemp, open, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { DatabaseSync, StatementSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { DatabaseError, UserError } from "#domain/errors.ts";
@@ -178,20 +178,34 @@ test("a full database rejects the writes of its turn, is reported until it has s
   expect(lock.close).toHaveBeenCalled();
 });
 
-test.runIf(process.platform === "linux").each([
-  ["the disk has no space", "/proc/forge.db", false],
-  ["a transaction is open", undefined, true],
-])("a database that was full is reported while %s, and not before it was full", async (_, disk, isInTransaction) => {
-  const database = new DatabaseSync(path);
-  database.exec("create table texts (text)");
-  const sql = connectionOf(database, { close: vi.fn() }, disk ?? path);
-  sql.ping();
-  database.exec("pragma max_page_count = 1");
-  expect(() => sql.run("insert into texts values (:text)", { text: "x".repeat(100_000) })).toThrow("is full");
-  if (isInTransaction) database.exec("begin");
+test.runIf(process.platform === "linux")(
+  "a database that was full is reported while the disk has no space, and not before it was full",
+  () => {
+    const database = new DatabaseSync(path);
+    database.exec("create table texts (text)");
+    const sql = connectionOf(database, { close: vi.fn() }, "/proc/forge.db");
+    database.exec("pragma max_page_count = 1");
+    expect(() => sql.run("insert into texts values (:text)", { text: "x".repeat(100_000) })).toThrow("is full");
 
-  expect(() => sql.ping()).toThrow(DatabaseError);
-  expect(() => sql.ping()).toThrow("is full");
+    expect(() => sql.ping()).toThrow(DatabaseError);
+    expect(() => sql.ping()).toThrow("is full");
 
-  sql.close();
+    sql.close();
+  },
+);
+
+test("a database that was full is no longer reported once it has space, although it is always being written to", async () => {
+  const store = await openSqliteStore(path);
+  await store.ingest({ run: sampleRun("r1"), events: [] });
+  const say = () => store.ingest({ events: [{ runId: "r1", event: said("hello") }] });
+  const run = vi.spyOn(StatementSync.prototype, "run").mockImplementationOnce(() => {
+    throw Object.assign(new Error("database or disk is full"), { errcode: 13 });
+  });
+  await expect(say()).rejects.toThrow("is full");
+  run.mockRestore();
+
+  const outcomes = await Promise.allSettled([say(), store.ping(), say()]);
+
+  expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "fulfilled"]);
+  await store.close();
 });

@@ -158,7 +158,7 @@ function storeOver(sql: SqliteConnection, tables = new Tables(sql)): Store {
     findPost: (name) => commits.read(() => tables.findPost(name)),
     removeExpired: (expired) => commits.write(() => tables.removeExpired(expired)),
     latestTime: () => commits.read(() => tables.latestTime()),
-    ping: () => commits.read(() => sql.ping()),
+    ping: () => commits.write(() => sql.ping()),
     close: () => commits.close(),
   };
 }

@@ -31,7 +31,7 @@ export function connectionOf(database: DatabaseSync, lock: { close(): void }, pa
     /** Inserts one row and returns its row id. */
     insert: (sql: string, values?: Values) => Number(health.watch(() => prepared(sql).run(values)).lastInsertRowid),
     inTransaction: () => database.isTransaction,
-    /** Throws if the file is known to be unreadable or not writable. */
+    /** Throws if the file is known to be unreadable or not writable. Called in a transaction, which writes after a problem. */
     ping: () => health.check(),
     close: (): void => {
       database.close();
@@ -101,8 +101,8 @@ class DatabaseHealth {
     const version = this.watch(() => readPragma(this.#database, "user_version"));
     if (!this.#problem) return;
     const isFull = errorCodeOf(this.#problem.cause) === sqliteCodes.full && freeBytes(this.#path) < minFreeBytes;
-    if (isFull || this.#database.isTransaction) throw this.#problem;
-    // The smallest possible write.
+    if (isFull) throw this.#problem;
+    // The smallest possible write. If it fails when it is committed, that is the next problem.
     this.watch(() => this.#database.exec(`pragma user_version = ${version}`));
     if (errorCodeOf(this.#problem.cause) === sqliteCodes.corrupt) throw this.#problem;
     this.#problem = undefined;
