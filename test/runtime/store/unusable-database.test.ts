@@ -1,5 +1,5 @@
 import { execFile, spawnSync } from "node:child_process";
-import { mkdtemp, open, rm, stat, writeFile } from "node:fs/promises";
+import { copyFile, link, mkdtemp, open, rename, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync, StatementSync } from "node:sqlite";
@@ -207,5 +207,31 @@ test("a database that was full is no longer reported once it has space, although
   const outcomes = await Promise.allSettled([say(), store.ping(), say()]);
 
   expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "fulfilled"]);
+  await store.close();
+});
+
+test.each<[string, () => Promise<void>]>([
+  ["deleted", () => rm(path)],
+  ["moved", () => rename(path, `${path}.moved`)],
+  ["replaced", () => copyFile(path, `${path}.copy`).then(() => rename(`${path}.copy`, path))],
+])("nothing is acknowledged after the file was %s, since it would be lost when the process ends", async (_, change) => {
+  const store = await openSqliteStore(path);
+  await store.ingest({ run: sampleRun("r1"), events: [] });
+  const say = (text: string) => store.ingest({ events: [{ runId: "r1", event: said(text) }] });
+  await say("before");
+  await link(path, `${path}.kept`);
+  await change();
+
+  const refusal = await say("meanwhile").catch((error) => error);
+
+  expect(refusal).toBeInstanceOf(DatabaseError);
+  expect(refusal.message).toMatch(
+    /forge\.db was deleted, moved or replaced while this process uses it\. Put the file back/,
+  );
+  await expect(store.ping()).rejects.toThrow(refusal.message);
+  await rename(`${path}.kept`, path);
+  await say("after");
+  await store.ping();
+  expect((await store.log("r1")).map(({ event }) => "text" in event && event.text)).toEqual(["before", "after"]);
   await store.close();
 });

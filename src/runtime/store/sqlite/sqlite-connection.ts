@@ -1,4 +1,4 @@
-import { statfsSync } from "node:fs";
+import { statfsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from "node:sqlite";
 import type { z } from "zod";
@@ -31,6 +31,8 @@ export function connectionOf(database: DatabaseSync, lock: { close(): void }, pa
     /** Inserts one row and returns its row id. */
     insert: (sql: string, values?: Values) => Number(health.watch(() => prepared(sql).run(values)).lastInsertRowid),
     inTransaction: () => database.isTransaction,
+    /** Throws if the file is no longer at its path: what is written to it would be lost when the process ends. */
+    assertInPlace: () => health.assertInPlace(),
     /** Throws if the file is known to be unreadable or not writable. Called in a transaction, which writes after a problem. */
     ping: () => health.check(),
     close: (): void => {
@@ -80,11 +82,14 @@ class Statement {
 class DatabaseHealth {
   readonly #database: DatabaseSync;
   readonly #path: string;
+  /** Undefined for a database in memory. */
+  readonly #file: string | undefined;
   #problem: DatabaseError | undefined;
 
   constructor(database: DatabaseSync, path: string) {
     this.#database = database;
     this.#path = path;
+    this.#file = fileAt(path);
   }
 
   /** Throws a DatabaseError if `work` fails because of the file or its disk. */
@@ -97,7 +102,15 @@ class DatabaseHealth {
     }
   }
 
+  assertInPlace(): void {
+    if (this.#file === undefined || fileAt(this.#path) === this.#file) return;
+    throw new DatabaseError(
+      `The database ${this.#path} was deleted, moved or replaced while this process uses it. Put the file back, or stop the server and restore a backup with golem db restore.`,
+    );
+  }
+
   check(): void {
+    this.assertInPlace();
     const version = this.watch(() => readPragma(this.#database, "user_version"));
     if (!this.#problem) return;
     const isFull = errorCodeOf(this.#problem.cause) === sqliteCodes.full && freeBytes(this.#path) < minFreeBytes;
@@ -107,6 +120,12 @@ class DatabaseHealth {
     if (errorCodeOf(this.#problem.cause) === sqliteCodes.corrupt) throw this.#problem;
     this.#problem = undefined;
   }
+}
+
+/** Identifies the file at a path; undefined if there is none. */
+function fileAt(path: string): string | undefined {
+  const file = statSync(path, { throwIfNoEntry: false });
+  return file && `${file.dev} ${file.ino}`;
 }
 
 /** A disk with less space than this is treated as full, although the smallest write would succeed. */
@@ -257,6 +276,7 @@ export class GroupCommits {
 
     this.#group = undefined;
     try {
+      this.#sql.assertInPlace();
       this.#sql.run("commit");
     } catch (error) {
       if (this.#sql.inTransaction()) this.#sql.run("rollback");
