@@ -142,8 +142,8 @@ export class RequestPacer {
   #admit(request: PacedRequest): Promise<void> {
     const now = monotonicNow();
     const fitsAt = this.#fitsAt(request, now);
-    const isBehind = this.#inFlight >= maxConcurrent || [...this.#waiting.values()].some((queues) => queues.size > 0);
-    if (request.priority === "optional" && (fitsAt > now || isBehind)) {
+    // Comments that wait for their own limit are no reason: until they are posted, a reaction is all that people see.
+    if (request.priority === "optional" && (fitsAt > now || this.#inFlight >= maxConcurrent)) {
       throw new OutageError("It was skipped because many requests are waiting.");
     }
     if (fitsAt - now > maxWaits[request.priority]) {

@@ -193,12 +193,22 @@ test("no more than 90 requests are on their way at the same time", async () => {
 });
 
 test("a reaction is skipped if it would have to wait", async () => {
-  for (let count = 0; count < 80; count++) void send("write");
+  for (let count = 0; count < 850; count++) void send("read", { isWrite: false });
 
   await expect(send("reaction", { createsContent: false, priority: "optional" })).rejects.toThrow(OutageError);
   await pass(0);
 
   expect(admitted).not.toContain("reaction");
+});
+
+test("a reaction shows that a command was received while its comments wait for the limit of comments", async () => {
+  for (let count = 0; count < 80; count++) void send("write");
+  await pass(0);
+  expect(admitted).toHaveLength(76);
+
+  await send("reaction", { createsContent: false, priority: "optional" });
+
+  expect(admitted).toContain("reaction");
 });
 
 test("when GitHub asks for a pause, nothing is sent until the pause ends", async () => {
