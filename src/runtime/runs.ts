@@ -107,7 +107,7 @@ export interface Runs {
    * Delivers a plain comment: as the answer to the oldest open question of the thread's live runs, or as a message to the
    * newest live run. With `mayAnswer: false` it is always a message, and a comment answers only questions that were posted
    * before it. With `question`, the name of a question's post, it answers only that one, or throws a UserError. Returns
-   * false when no run is live.
+   * the id of the run that gets it; undefined when no run is live.
    */
   deliverMessage(
     thread: ThreadRef,
@@ -117,7 +117,7 @@ export interface Runs {
       commentId?: number | undefined;
       question?: string | undefined;
     },
-  ): Promise<boolean>;
+  ): Promise<string | undefined>;
   /** Passes a task to this worker's newest live run with a pull request here. Returns false without one. */
   continueRun(thread: ThreadRef, request: PersonRequest & { worker: string; text: string }): Promise<boolean>;
   /**
@@ -142,12 +142,12 @@ export interface Runs {
   revokeApproval(thread: ThreadRef, request: PersonRequest & { target: string; note?: string }): Promise<Approval>;
   /**
    * Passes a review, with all its comments, to the newest live run of the pull request. One that requests changes, mentions
-   * the app or replies to it continues the run. Returns false when there is no such run.
+   * the app or replies to it continues the run. Returns its id; undefined when there is no such run.
    */
   deliverReview(
     thread: ThreadRef,
     request: PersonRequest & { review: { id: number; state: string; body: string } },
-  ): Promise<boolean>;
+  ): Promise<string | undefined>;
   /**
    * Reads the checks of a commit and, when all have completed, reports them to the runs that pushed it to their branch.
    * Calls `announce` for each report before it is stored: when that fails, the next call reports the same again.
@@ -255,8 +255,8 @@ export interface Runs {
    * has not been reported yet that the pull request was reopened.
    */
   threadActivity(thread: ThreadRef, options?: { isOpen?: boolean }): Promise<"none" | "ended" | "live">;
-  /** Returns the worker of the thread's newest live run if it is paused, and a key of this pause. */
-  findPaused(thread: ThreadRef): Promise<{ worker: string; key: string } | undefined>;
+  /** Returns the worker of a run that is paused, and a key of this pause; undefined if the run is not paused. */
+  findPaused(runId: string): Promise<{ worker: string; key: string } | undefined>;
   /** True if this comment would answer an open question of the thread's live runs, if a person with write access had written it. */
   mayAnswer(thread: ThreadRef, commentId: number | undefined): Promise<boolean>;
   /** Returns the thread's root runs, newest first, with their children. */

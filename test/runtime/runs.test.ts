@@ -132,13 +132,13 @@ test("a run that waits for a person is not in memory", async () => {
 test("a question is answered by the next plain comment, whenever it comes", async () => {
   const ask = { calls: [{ name: "ask_user", args: { question: "Which sum?" } }] };
   const { runs, runtime, waitUntilShown, ended, model } = await world({ script: turns(ask, { text: "Thanks." }) });
-  await runs.startRun({ origin, worker: "fixer", text: "please" });
+  const { id } = await runs.startRun({ origin, worker: "fixer", text: "please" });
 
   expect((await waitUntilShown(({ kind }) => kind === "question")).text).toContain("Which sum?");
   await runtime.idle();
-  expect(await runs.deliverMessage(origin, { by: "ada", text: "The second." })).toBe(true);
+  expect(await runs.deliverMessage(origin, { by: "ada", text: "The second." })).toBe(id);
   // The run has not read the answer yet.
-  expect(await runs.deliverMessage(origin, { by: "ada", text: "And rename it." })).toBe(true);
+  expect(await runs.deliverMessage(origin, { by: "ada", text: "And rename it." })).toBe(id);
 
   await ended();
   const read = JSON.stringify(model.requests.at(-1)?.messages);

@@ -49,7 +49,7 @@ test("a review and a comment reach the run right after a pull request was closed
   expect(await runs.threadActivity(pull)).toBe("ended");
   expect(await runs.threadActivity(pull, { isOpen: true })).toBe("live");
   expect(await runs.threadActivity(issue, { isOpen: true })).toBe("ended");
-  expect(await runs.deliverReview(pull, { by: "ada", review })).toBe(true);
+  expect(await runs.deliverReview(pull, { by: "ada", review })).toBe(opened.view.spec.id);
   await made.runtime.scheduler.idle();
   const lost = vi.spyOn(made.runtime.scheduler, "wake").mockReturnValueOnce();
   await runs.pullRequestReopened(pull, { by: "ada" });
@@ -57,7 +57,7 @@ test("a review and a comment reach the run right after a pull request was closed
   expect(await made.store.dueRuns(Number.MAX_SAFE_INTEGER)).toEqual([opened.view.spec.id]);
   await runs.pullRequestClosed(pull, { by: "ada", merged: false, commit: undefined });
   await runs.pullRequestReopened(pull, { by: "ada" });
-  expect(await runs.deliverMessage(pull, { by: "ada", text: "And hurry." })).toBe(true);
+  expect(await runs.deliverMessage(pull, { by: "ada", text: "And hurry." })).toBe(opened.view.spec.id);
 
   const read = () => JSON.stringify(model.requests.at(-1)?.messages);
   await made.waitUntilShown(() => read().includes("Say more.") && read().includes("And hurry."));
@@ -68,11 +68,11 @@ test("a review and a comment reach the run right after a pull request was closed
   await made.waitUntilShown(({ view: { outcome } }) => outcome?.kind === "cancelled");
   const stored = vi.spyOn(made.store, "runsOfThread");
   stored.mockResolvedValueOnce(whileLive);
-  expect(await runs.deliverMessage(pull, { by: "ada", text: "Too late." })).toBe(false);
+  expect(await runs.deliverMessage(pull, { by: "ada", text: "Too late." })).toBeUndefined();
   stored.mockResolvedValueOnce(whileLive);
   expect(await runs.continueRun(pull, { by: "ada", worker: "fixer", text: "Too late." })).toBe(false);
   stored.mockResolvedValueOnce(whileLive);
-  expect(await runs.deliverReview(pull, { by: "ada", review })).toBe(false);
+  expect(await runs.deliverReview(pull, { by: "ada", review })).toBeUndefined();
 });
 
 test.each([
@@ -101,7 +101,7 @@ test.each([
 test.each(["pull", "issue"] as const)(
   "a person's /stop pauses a run that has ended with its pull request when that is reopened: /stop in the thread of the %s",
   async (where) => {
-    const { runs, runtime, issue, pull, waitUntilShown } = await withPullRequest();
+    const { runs, runtime, issue, pull, opened, waitUntilShown } = await withPullRequest();
     await runs.pullRequestClosed(pull, { by: "ada", merged: false, commit: undefined });
     await waitUntilShown(({ kind, view: { state } }) => kind === "outcome" && state === "ended");
     const stop = { by: "mia", deliveryId: "stop" };
@@ -114,10 +114,10 @@ test.each(["pull", "issue"] as const)(
     expect(await runs.listRunViews(pull)).toMatchObject([
       { state: "interrupted", activity: expect.stringContaining("@mia") },
     ]);
-    expect(await runs.findPaused({ pull, issue }[where])).toMatchObject({ worker: "fixer" });
+    expect(await runs.findPaused(opened.view.spec.id)).toMatchObject({ worker: "fixer" });
     await runs.requestResume(pull, { by: "mia" });
     await runtime.scheduler.idle();
-    expect(await runs.findPaused(pull)).toBeUndefined();
+    expect(await runs.findPaused(opened.view.spec.id)).toBeUndefined();
     expect(await runs.listRunViews(pull)).toMatchObject([{ state: "idle" }]);
   },
 );
@@ -145,3 +145,53 @@ test.each(["requestCancel", "requestExit"] as const)(
     await expect(runs[end](pull, { by: "mia" })).rejects.toThrow(noWorkerRunning);
   },
 );
+
+test("each pause of a run has its own key, even within one step, and a second stop does not begin another", async () => {
+  const { runs, runtime, issue, opened } = await withPullRequest();
+  const { id } = opened.view.spec;
+  const stop = async () => {
+    await runs.requestStop(issue, { by: "ada" });
+    await runtime.scheduler.idle();
+    return (await runs.findPaused(id))?.key;
+  };
+
+  const first = await stop();
+  const again = await stop();
+  const wake = vi.spyOn(runtime.scheduler, "wake").mockReturnValueOnce();
+  await runs.requestResume(issue, { by: "ada" });
+  expect(wake).toHaveBeenCalledOnce();
+  const second = await stop();
+
+  expect(first).toBe(again);
+  expect(new Set([undefined, first, second]).size).toBe(3);
+});
+
+test("a run that is about to be paused or to continue counts as paused or not before it has read that", async () => {
+  const { runs, runtime, issue, opened } = await withPullRequest();
+  const { id } = opened.view.spec;
+  await runtime.scheduler.idle();
+  const wake = vi.spyOn(runtime.scheduler, "wake").mockReturnValue();
+
+  await runs.requestStop(issue, { by: "ada" });
+  expect(await runs.findPaused(id)).toMatchObject({ worker: "fixer" });
+  await runs.requestResume(issue, { by: "ada" });
+  expect(await runs.findPaused(id)).toBeUndefined();
+
+  wake.mockRestore();
+});
+
+test("a comment or review that another run of the thread reads does not count as one for the paused run", async () => {
+  const ask = { calls: [{ name: "ask_user", args: { question: "Which sum?" } }] };
+  const { runs, runtime, waitUntilShown } = await world({ script: turns(ask, { text: "Thanks." }) });
+  const asking = await runs.startRun({ origin, worker: "fixer", text: "please" });
+  await waitUntilShown(({ kind }) => kind === "question");
+  const paused = await runs.startRun({ origin, worker: "explorer", text: "Look." });
+  await runs.requestStop(origin, { by: "ada", runId: paused.id });
+  await runtime.scheduler.idle();
+
+  const reader = await runs.deliverMessage(origin, { by: "ada", text: "The second." });
+
+  expect(reader).toBe(asking.id);
+  expect(await runs.findPaused(asking.id)).toBeUndefined();
+  expect(await runs.findPaused(paused.id)).toMatchObject({ worker: "explorer" });
+});

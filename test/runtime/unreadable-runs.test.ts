@@ -43,7 +43,7 @@ test("a run whose state a newer release has written is shown as stopped, and con
     "create table kept as select snapshot from runs; update runs set snapshot = json_set(snapshot, '$.version', 2)",
   );
 
-  expect(await runs.deliverMessage(origin, { by: "ada", text: "The second." })).toBe(true);
+  expect(await runs.deliverMessage(origin, { by: "ada", text: "The second." })).toBe(id);
   const view = await stopped();
   await runtime.idle();
 
@@ -169,13 +169,15 @@ test.each([
   },
 );
 
-test("a comment goes to a run that cannot be read, until a person cancels it", async () => {
-  const { execute, runs } = await waitingRun();
+test("a comment goes to a run that cannot be read, which counts as live, until a person cancels it", async () => {
+  const { execute, runs, id } = await waitingRun();
   execute("update runs set snapshot = json_set(snapshot, '$.version', 99)");
   const comment = () => runs.deliverMessage(origin, { by: "ada", text: "And the tests." });
 
-  expect(await comment()).toBe(true);
+  expect(await comment()).toBe(id);
+  expect(await runs.threadActivity(origin)).toBe("live");
   await runs.requestCancel(origin, { by: "ada" });
 
-  expect(await comment()).toBe(false);
+  expect(await comment()).toBeUndefined();
+  expect(await runs.threadActivity(origin)).toBe("ended");
 });

@@ -7,6 +7,7 @@ import {
   renderHelp,
   renderLogReply,
   renderModels,
+  renderPaused,
   renderStatusReply,
   renderWorkers,
 } from "#bot/render/render-reply.ts";
@@ -108,13 +109,16 @@ const staysPaused = "is paused until someone comments `/resume`";
 const staysEnded = "does not continue";
 
 /** Passes the text to the thread's live run, or starts the default worker with it. */
-async function mention({ text }: CommandOf<"mention">, context: ThreadCommandContext): Promise<undefined> {
+async function mention({ text }: CommandOf<"mention">, context: ThreadCommandContext): Promise<string | undefined> {
   const { runs, thread, person, comment } = context;
   const { commentId, viaApp, closed } = comment;
   const message = { ...person, text, commentId, mayAnswer: viaApp === undefined };
   const isLive = (await runs.threadActivity(thread, { isOpen: !closed })) === "live";
-  const isDelivered = isLive && (text === "" || (await runs.deliverMessage(thread, message)));
-  if (!isDelivered) await startWorker({ text }, context);
+  if (isLive && text === "") return undefined;
+  const runId = isLive ? await runs.deliverMessage(thread, message) : undefined;
+  if (runId === undefined) return startWorker({ text }, context);
+  const paused = await runs.findPaused(runId);
+  return paused && renderPaused(paused.worker, "your comment");
 }
 
 /** Passes the task to a run of the worker that has a pull request here, or starts the worker. */

@@ -4,6 +4,7 @@ import { parseMention, parseThreadCommand, type ThreadCommand } from "#bot/comma
 import { postComment } from "#bot/github/post-comment.ts";
 import { httpStatusOf } from "#bot/github/refusals.ts";
 import { inline } from "#bot/render/markdown.ts";
+import { renderPaused } from "#bot/render/render-reply.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub, GitHubRefusalError, type ReactionContent } from "#domain/github.ts";
 import { LeaseLostError } from "#domain/work-context.ts";
@@ -269,7 +270,7 @@ async function sendMessage(text: string, action: Action): Promise<void> {
   if (!isAllowed) return;
 
   try {
-    const isDelivered = await runs.deliverMessage(thread, {
+    const runId = await runs.deliverMessage(thread, {
       by,
       byId,
       text,
@@ -277,23 +278,15 @@ async function sendMessage(text: string, action: Action): Promise<void> {
       commentId: comment.commentId,
       mayAnswer: comment.viaApp === undefined,
     });
-    if (!isDelivered) return;
+    if (runId === undefined) return;
     await react("eyes", action);
-    await reportPaused(action);
+    // Said once in each pause.
+    const paused = await runs.findPaused(runId);
+    if (paused) await replyUnlessRecorded(paused.key, renderPaused(paused.worker, "your comment"), action);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     await reply(error.message, action);
   }
-}
-
-/** Says once in each pause that the run which a comment was passed to is paused. */
-async function reportPaused(action: Action): Promise<void> {
-  const paused = await action.context.runs().findPaused(action.comment.thread);
-  if (paused) await replyUnlessRecorded(paused.key, describePaused(paused.worker, "your comment"), action);
-}
-
-export function describePaused(worker: string, what: string): string {
-  return `${inline(worker)} is paused. It reads ${what} when someone comments \`/resume\`.`;
 }
 
 /** Calls the tool that a slash command may name, where a worker was started and its author has write access. */

@@ -1,9 +1,10 @@
 import { postComment } from "#bot/github/post-comment.ts";
 import { inline } from "#bot/render/markdown.ts";
+import { renderPaused } from "#bot/render/render-reply.ts";
 import { canWrite, type GitHub, GitHubRefusalError } from "#domain/github.ts";
 import { reportMissingPermission } from "#runtime/missing-permission.ts";
 import type { Runs } from "#runtime/runs.ts";
-import { describePaused, handleMention, mentionKey, wasDeleted } from "./handle-comment.ts";
+import { handleMention, mentionKey, wasDeleted } from "./handle-comment.ts";
 import {
   type DeliveryContext,
   defineHandler,
@@ -128,24 +129,18 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
     if (!canWrite(await openGitHub(thread).getPermission(by, byId))) return;
 
     const { id, state, body } = review;
-    const isDelivered = await runs().deliverReview(thread, {
+    const runId = await runs().deliverReview(thread, {
       by,
       byId,
       review: { id, state: state.toLowerCase(), body: body ?? "" },
       deliveryId: `review ${id}`,
     });
-    if (!isDelivered) return mention();
-    if (state.toLowerCase() === "changes_requested") await reportPaused(payload, context);
+    if (runId === undefined) return mention();
+    const paused = state.toLowerCase() === "changes_requested" ? await runs().findPaused(runId) : undefined;
+    // Nobody should wait for the run.
+    if (paused) await replyToReview(payload, renderPaused(paused.worker, "this review"), context);
   },
 });
-
-/** Replies to a review that requests changes where the run of the pull request is paused, so that nobody waits for it. */
-async function reportPaused(payload: ReviewPayload, context: DeliveryContext): Promise<void> {
-  const thread = threadOf(payload, payload.pull_request.number);
-  const paused = await context.runs().findPaused(thread);
-  if (!paused) return;
-  await replyToReview(payload, describePaused(paused.worker, "this review"), context);
-}
 
 async function replyToReview(
   { review, ...payload }: ReviewPayload,

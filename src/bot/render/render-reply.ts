@@ -98,3 +98,8 @@ export function renderModels({ current, available }: { current: string; availabl
       : ["It may also use:", "", ...others].join("\n"),
   );
 }
+
+/** Says that nobody reads something before a paused worker continues. */
+export function renderPaused(worker: string, what: string): string {
+  return `${inline(worker)} is paused. It reads ${what} when someone comments \`/resume\`.`;
+}

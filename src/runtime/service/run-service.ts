@@ -73,12 +73,12 @@ export class RunService implements Runs {
     this.#triggers = new TriggeredRuns(this.#starter, options);
   }
 
-  async deliverMessage(thread: ThreadRef, message: Parameters<Runs["deliverMessage"]>[1]): Promise<boolean> {
+  async deliverMessage(thread: ThreadRef, message: Parameters<Runs["deliverMessage"]>[1]): Promise<string | undefined> {
     const { by, byId, via, text, deliveryId, runId, commentId, mayAnswer = true, question: name } = message;
     const live = await this.#liveRuns(thread, runId);
     const newest =
       (await this.#newestKept(live)) ?? (await this.#runsOfPullRequest(thread)).find(({ id }) => id === (runId ?? id));
-    if (!newest) return false;
+    if (!newest) return undefined;
 
     const readableRuns = live.filter((run) => !run.unreadable);
     const { store } = this.#options;
@@ -96,8 +96,9 @@ export class RunService implements Runs {
         }
       : await this.#composeMessage(newest, { thread, by, byId, via, text });
     if (await this.#hasEndedSince(newest)) return this.deliverMessage(thread, message);
-    await this.#append([{ runId: question?.runId ?? newest.id, event }], deliveryId);
-    return true;
+    const reader = question?.runId ?? newest.id;
+    await this.#append([{ runId: reader, event }], deliveryId);
+    return reader;
   }
 
   /** Returns the first of these runs that nobody has cancelled: one that cannot be read only ends when it can be. */
@@ -151,7 +152,7 @@ export class RunService implements Runs {
 
   readonly deliverReview: Runs["deliverReview"] = async (thread, { by, byId, review, deliveryId }) => {
     const [newest] = await this.#runsOfPullRequest(thread);
-    if (!newest) return false;
+    if (!newest) return undefined;
     const github = this.#options.openGitHub(thread);
     // Loads toolsets, which the app does not need before its first run.
     const { describeReview } = await import("./describe-feedback.ts");
@@ -159,7 +160,7 @@ export class RunService implements Runs {
     if (await this.#hasEndedSince(newest)) return this.deliverReview(thread, { by, byId, review, deliveryId });
     const event: RunEvent = { type: "pull_request.reviewed", by, byId, requestsChanges: wakes, text };
     await this.#append([{ runId: newest.id, event }], deliveryId);
-    return true;
+    return newest.id;
   };
 
   readonly reportChecks: Runs["reportChecks"] = async (repository, { commit, branches }, announce) => {
@@ -337,15 +338,20 @@ export class RunService implements Runs {
   readonly threadActivity: Runs["threadActivity"] = async (thread, { isOpen = false } = {}) => {
     const runs = await this.#options.store.runsOfThread(thread);
     if (runs.length === 0) return "none";
-    const isLive = (run: StoredRun) => run.status !== "done" || (isOpen && closedPullRequest(run) === thread.thread);
-    return runs.some(isLive) ? "live" : "ended";
+    const live = runs.filter(({ status }) => status !== "done");
+    const isReopened = (run: StoredRun) => isOpen && closedPullRequest(run) === thread.thread;
+    if (live.some((run) => !run.unreadable) || runs.some(isReopened)) return "live";
+    return (await this.#newestKept(live)) ? "live" : "ended";
   };
 
-  readonly findPaused: Runs["findPaused"] = async (thread) => {
-    const [newest] = await this.#liveRuns(thread);
-    if (!newest || newest.unreadable || stateName(newest.snapshot) !== "interrupted") return undefined;
-    const { id, spec, snapshot } = newest;
-    return { worker: spec.worker.name, key: `pause of ${id} after step ${snapshot.context.steps}` };
+  readonly findPaused: Runs["findPaused"] = async (runId) => {
+    const { store } = this.#options;
+    const run = await store.findRun(runId);
+    if (!run || run.unreadable || (await dividePaused(store, [run])).paused.length === 0) return undefined;
+    // A pause ends when someone resumes the run.
+    const { events } = await store.commandsOf(runId);
+    const resumed = events.findLast(({ event }) => event.type === "run.resume");
+    return { worker: run.spec.worker.name, key: `pause of ${runId} since ${resumed?.id ?? "its start"}` };
   };
 
   readonly mayAnswer: Runs["mayAnswer"] = async (thread, commentId) => {

@@ -987,8 +987,17 @@ describe("mentions of the app", () => {
     });
   });
 
+  test("a mention of the app that a paused run gets is answered with a reply that says so", async () => {
+    runs.findPaused.mockResolvedValue({ worker: "fixer", key: "pause" });
+
+    await world.comment({ body: "@golem-forge use the other file" });
+
+    expect(runs.findPaused).toHaveBeenCalledExactlyOnceWith("r1");
+    expect(world.replies).toEqual([expect.stringContaining("fixer is paused. It reads your comment when someone")]);
+  });
+
   test("a mention of the app starts the default worker if the run has just ended", async () => {
-    runs.deliverMessage.mockResolvedValueOnce(false);
+    runs.deliverMessage.mockResolvedValueOnce(undefined);
 
     await world.comment({ body: "@golem-forge the sum is wrong" });
 

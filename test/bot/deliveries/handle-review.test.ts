@@ -192,7 +192,7 @@ test("a mention in a summary that started a run is not a message to it, also whe
 
 test("a mention in a summary is a message where the pull request is not the run's own", async () => {
   const world = await startWorld();
-  world.runs.deliverReview.mockResolvedValue(false);
+  world.runs.deliverReview.mockResolvedValue(undefined);
 
   await review(world, { state: "commented", body: "@golem-forge what is this for?" });
 
