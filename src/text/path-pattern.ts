@@ -24,8 +24,8 @@ export function compilePathPattern(pattern: string, { braces = false } = {}): (p
  * Compiles a glob to a test for paths. `*` and `?` match within one name, `**` across folders; `[a-z]`, `[!a]` and
  * `{a,b}` are supported, a backslash escapes, and names with a leading dot are matched like any other.
  */
-export function compileGlob(pattern: string, { ignoreCase = false } = {}): (path: string) => boolean {
-  return compile(translate(pattern.replace(/^(\.?\/)+/, ""), { braces: true, classes: true }), { ignoreCase });
+export function compileGlob(pattern: string): (path: string) => boolean {
+  return compile(translate(pattern.replace(/^(\.?\/)+/, ""), { braces: true, classes: true }));
 }
 
 /** Compiles a glob as ripgrep's `--glob` does: without a slash, it matches names at any depth. */
@@ -34,8 +34,8 @@ export function compileFileGlob(pattern: string): (path: string) => boolean {
 }
 
 /** RE2 takes linear time for every pattern. */
-function compile(source: string, { ignoreCase = false } = {}): (path: string) => boolean {
-  const compiled = RE2JS.compile(`^(?:${source})$`, RE2JS.DOTALL | (ignoreCase ? RE2JS.CASE_INSENSITIVE : 0));
+function compile(source: string): (path: string) => boolean {
+  const compiled = RE2JS.compile(`^(?:${source})$`, RE2JS.DOTALL);
   return (path) => compiled.test(path);
 }
 

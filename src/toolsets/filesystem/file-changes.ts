@@ -9,7 +9,7 @@ import type { Workspace } from "#domain/workspace.ts";
 import { differingPart, diffLines, type FileVersion, moveHunks } from "#sandbox/diff-file.ts";
 import { plainName } from "#sandbox/paths.ts";
 import { type FileVersions, previewFiles } from "#sandbox/preview-files.ts";
-import { compileGlob } from "#text/path-pattern.ts";
+import { matchesPattern } from "#text/path-pattern.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import { countLineEndings, numberLines } from "./text-file.ts";
 
@@ -94,64 +94,96 @@ export async function filesAt(workspace: Workspace, path: string): Promise<strin
   return [resolved, ...entries.filter((entry) => entry.type !== "directory").map((entry) => entry.path)];
 }
 
-// Changes to these files can run code, grant rights or instruct agents outside this run. Patterns are in lower case.
-const protectedPatterns = [
-  // Dot folders at any depth: .github, .husky, .vscode, .claude …
-  "**/.*/**",
-  // CI, ownership, git and package managers.
-  "**/{codeowners,bunfig.toml,lefthook{,-local}.{yml,yaml,toml}}",
-  "**/{azure-pipelines,bitbucket-pipelines,appveyor,cloudbuild,buildspec,wercker,action}.{yml,yaml}",
-  "**/{jenkinsfile{,.*},*.jenkinsfile,procfile{,.*},vagrantfile,tiltfile,earthfile,renovate.json,renovate.json5}",
-  // Instructions and settings of agents and editors.
-  "**/{agents,agent,claude,claude.local,gemini,qwen,crush,warp,copilot-instructions,skill}.md",
-  "**/{*.prompt.md,*.instructions.md,*.chatmode.md,*.agent.md,*.mdc,opencode.json,mcp.json,devcontainer.json,*.code-workspace}",
-  "**/{agents.override,conventions}.md",
-  "**/*.worker",
-  "**/golem-forge.config.{yml,yaml}",
-  // Variables and versions of tools that shells and runtimes read on their own.
-  "**/{mise.toml,mise.*.toml,devbox.json,devenv.nix,rust-toolchain{,.toml}}",
-  // Files that builds and tests run automatically.
-  "**/{makefile,gnumakefile,*.mk,justfile,rakefile,*.rake,thorfile,capfile,cakefile,gruntfile.*,gulpfile.*,jakefile{,.*},taskfile.{yml,yaml}}",
-  "**/{dockerfile,dockerfile.*,*.dockerfile,containerfile,containerfile.*}",
-  "**/{docker-compose,compose}{,.*}.{yml,yaml}",
-  "**/*.config{,.*}.{js,cjs,mjs,jsx,ts,cts,mts,json}",
-  "**/{conftest,noxfile,setup}.py",
-  "**/{setup.cfg,tox.ini,pytest.ini,cmakelists.txt,meson.build,sconstruct,build.rs,build.zig,build.xml,*.sbt,binding.gyp}",
-  "**/{gradlew,gradlew.bat,mvnw,mvnw.cmd,*.gradle,*.gradle.kts,build,workspace,{build,workspace,module}.bazel}",
-  "**/{sitecustomize,usercustomize,hatch_build}.py",
-  "**/{*.pth,*.cmake,cmakepresets.json,configure,configure.ac,makefile.{am,in},sconscript,wscript,gradle-wrapper.properties}",
-  "**/{gradle.properties,global.json,dangerfile,dangerfile.*,fastfile,appfile,guardfile,nodemon.json,phpunit.xml{,.dist},default.nix,setup.hs,rebar.config,brewfile,skaffold.yaml,docker-bake.hcl}",
-  "**/{turbo.json,nx.json,lerna.json,vercel.json,netlify.toml,wrangler.{toml,json,jsonc},serverless.{yml,yaml,ts,js},firebase.json,fly.toml,karma.conf.*,wdio.conf.*}",
-  "**/{project.json,angular.json,rush.json,moon.yml,simple-git-hooks.json,buck,*.bzl,snakefile}",
-  "**/{fabfile.py,dodo.py,conanfile.{py,txt},cabal.project{,.*},*.cabal,stack.yaml,ansible.cfg,gradle/*.versions.toml}",
-  "**/{build.{pl,sc,mill},makefile.pl,dune,xmake.lua,premake*.lua,webpack.*.js,nextflow.config,dbt_project.yml,mkdocs.{yml,yaml}}",
-  "**/{pylintrc,mypy.ini,phpstan.neon{,.dist},psalm.xml{,.dist},{rector,ecs}.php}",
-  "**/{bitrise,codemagic,amplify,render,helmfile,pulumi}.{yml,yaml}",
-  // Dependencies: manifests and lockfiles.
-  "**/{package.json,package.json5,package.yaml,package-lock.json,npm-shrinkwrap.json,yarn.lock,pnpm-lock.yaml,pnpm-workspace.yaml,bun.lock,bun.lockb}",
-  "**/{deno.json,deno.jsonc,deno.lock,pyproject.toml,pipfile,pipfile.lock,poetry.lock,uv.lock,pdm.lock,environment.{yml,yaml}}",
-  "**/{*requirements*.{txt,in},constraints.txt,requirements/*.txt,cargo.toml,cargo.lock,go.mod,go.sum,go.work,go.work.sum}",
-  "**/{gemfile,gemfile.lock,*.gemspec,composer.json,composer.lock,pom.xml,gradle.lockfile,mix.exs,mix.lock}",
-  "**/{*.csproj,*.fsproj,*.vbproj,directory.*.props,directory.*.targets,packages.config,packages.lock.json,nuget.config}",
-  "**/{package.swift,package.resolved,podfile,podfile.lock,pubspec.yaml,pubspec.lock,flake.nix,flake.lock,shell.nix}",
-  "**/{paket.dependencies,paket.lock,cartfile{,.*},conda-lock.yml,pixi.toml,pixi.lock}",
-  "**/{project.clj,{deps,bb,shadow-cljs}.edn,cpanfile{,.*},*.rockspec,*.opam,dune-project,elm.json,gleam.toml,rebar.lock}",
-  "**/{vcpkg.json,jsr.json,bower.json,import_map.json,berksfile{,.*},puppetfile}",
-];
+// Changes to these files can run code, grant rights or instruct agents outside this run. The names are in lower case, at any
+// depth, some with the folder that contains them; `*` stands for any text.
+const protectedNames: ReadonlySet<string> = new Set(
+  [
+    // CI, ownership, git and package managers.
+    "{codeowners,bunfig.toml,lefthook{,-local}.{yml,yaml,toml}}",
+    "{azure-pipelines,bitbucket-pipelines,appveyor,cloudbuild,buildspec,wercker,action}.{yml,yaml}",
+    "{jenkinsfile{,.*},*.jenkinsfile,procfile{,.*},vagrantfile,tiltfile,earthfile,renovate.json,renovate.json5}",
+    // Instructions and settings of agents and editors.
+    "{agents,agent,claude,claude.local,gemini,qwen,crush,warp,copilot-instructions,skill}.md",
+    "{*.prompt.md,*.instructions.md,*.chatmode.md,*.agent.md,*.mdc,opencode.json,mcp.json,devcontainer.json,*.code-workspace}",
+    "{agents.override,conventions}.md",
+    "*.worker",
+    "golem-forge.config.{yml,yaml}",
+    // Variables and versions of tools that shells and runtimes read on their own.
+    "{mise.toml,mise.*.toml,devbox.json,devenv.nix,rust-toolchain{,.toml}}",
+    // Files that builds and tests run automatically.
+    "{makefile,gnumakefile,*.mk,justfile,rakefile,*.rake,thorfile,capfile,cakefile,gruntfile.*,gulpfile.*,jakefile{,.*},taskfile.{yml,yaml}}",
+    "{dockerfile,dockerfile.*,*.dockerfile,containerfile,containerfile.*}",
+    "{docker-compose,compose}{,.*}.{yml,yaml}",
+    "*.config{,.*}.{js,cjs,mjs,jsx,ts,cts,mts,json}",
+    "{conftest,noxfile,setup}.py",
+    "{setup.cfg,tox.ini,pytest.ini,cmakelists.txt,meson.build,sconstruct,build.rs,build.zig,build.xml,*.sbt,binding.gyp}",
+    "{gradlew,gradlew.bat,mvnw,mvnw.cmd,*.gradle,*.gradle.kts,build,workspace,{build,workspace,module}.bazel}",
+    "{sitecustomize,usercustomize,hatch_build}.py",
+    "{*.pth,*.cmake,cmakepresets.json,configure,configure.ac,makefile.{am,in},sconscript,wscript,gradle-wrapper.properties}",
+    "{gradle.properties,global.json,dangerfile,dangerfile.*,fastfile,appfile,guardfile,nodemon.json,phpunit.xml{,.dist},default.nix,setup.hs,rebar.config,brewfile,skaffold.yaml,docker-bake.hcl}",
+    "{turbo.json,nx.json,lerna.json,vercel.json,netlify.toml,wrangler.{toml,json,jsonc},serverless.{yml,yaml,ts,js},firebase.json,fly.toml,karma.conf.*,wdio.conf.*}",
+    "{project.json,angular.json,rush.json,moon.yml,simple-git-hooks.json,buck,*.bzl,snakefile}",
+    "{fabfile.py,dodo.py,conanfile.{py,txt},cabal.project{,.*},*.cabal,stack.yaml,ansible.cfg,gradle/*.versions.toml}",
+    "{build.{pl,sc,mill},makefile.pl,dune,xmake.lua,premake*.lua,webpack.*.js,nextflow.config,dbt_project.yml,mkdocs.{yml,yaml}}",
+    "{pylintrc,mypy.ini,phpstan.neon{,.dist},psalm.xml{,.dist},{rector,ecs}.php}",
+    "{bitrise,codemagic,amplify,render,helmfile,pulumi}.{yml,yaml}",
+    // Dependencies: manifests and lockfiles.
+    "{package.json,package.json5,package.yaml,package-lock.json,npm-shrinkwrap.json,yarn.lock,pnpm-lock.yaml,pnpm-workspace.yaml,bun.lock,bun.lockb}",
+    "{deno.json,deno.jsonc,deno.lock,pyproject.toml,pipfile,pipfile.lock,poetry.lock,uv.lock,pdm.lock,environment.{yml,yaml}}",
+    "{*requirements*.{txt,in},constraints.txt,requirements/*.txt,cargo.toml,cargo.lock,go.mod,go.sum,go.work,go.work.sum}",
+    "{gemfile,gemfile.lock,*.gemspec,composer.json,composer.lock,pom.xml,gradle.lockfile,mix.exs,mix.lock}",
+    "{*.csproj,*.fsproj,*.vbproj,directory.*.props,directory.*.targets,packages.config,packages.lock.json,nuget.config}",
+    "{package.swift,package.resolved,podfile,podfile.lock,pubspec.yaml,pubspec.lock,flake.nix,flake.lock,shell.nix}",
+    "{paket.dependencies,paket.lock,cartfile{,.*},conda-lock.yml,pixi.toml,pixi.lock}",
+    "{project.clj,{deps,bb,shadow-cljs}.edn,cpanfile{,.*},*.rockspec,*.opam,dune-project,elm.json,gleam.toml,rebar.lock}",
+    "{vcpkg.json,jsr.json,bower.json,import_map.json,berksfile{,.*},puppetfile}",
+  ].flatMap(expandBraces),
+);
 
 /** Files that begin with a dot are settings of programs, and often code that these run, except for lists of files and the like. */
 const settings = /^\.(?!(?:[\w-]*ignore|gitkeep|keep|editorconfig|mailmap|nojekyll)$)/i;
 
-/** Compiled on first use, which takes 50 ms: the first request to the model must not wait for it. */
-let matchesProtected: ((path: string) => boolean) | undefined;
+const namePatterns = [...protectedNames]
+  .filter((name) => name.includes("*"))
+  .map((pattern) => ({
+    pattern,
+    start: pattern.slice(0, pattern.indexOf("*")),
+    end: pattern.slice(pattern.lastIndexOf("*") + 1),
+  }));
 
 /** True for a resolved path that controls CI, builds, tests, ownership, dependencies or agents, and always asks. */
 export function isProtectedPath(path: string): boolean {
-  matchesProtected ??= compileGlob(`{${protectedPatterns.join(",")}}`, { ignoreCase: true });
-  const matches = matchesProtected;
   const names = path.split(/[/\\]/);
   // On Linux, a colon is part of a name: `x:.rake` ends in `.rake`.
-  return [names, names.map(plainName)].some((read) => settings.test(read.at(-1) ?? "") || matches(read.join("/")));
+  const plain = names.map(plainName);
+  return hasProtectedName(names) || (plain.join("/") !== names.join("/") && hasProtectedName(plain));
+}
+
+/** True for a file in a folder that begins with a dot, such as .github, .husky or .vscode, and for a protected name. */
+function hasProtectedName(names: readonly string[]): boolean {
+  if (names.slice(0, -1).some((folder) => folder.startsWith(".")) || settings.test(names.at(-1) ?? "")) return true;
+  const [name = "", folder = ""] = names.slice(-2).reverse().map(foldCase);
+  const inFolder = `${folder}/${name}`;
+  return (
+    protectedNames.has(name) ||
+    namePatterns.some(({ pattern, start, end }) => {
+      const text = start.includes("/") ? inFolder : name;
+      // Most names are ruled out by their ends, which takes a tenth of the time.
+      return text.endsWith(end) && text.startsWith(start) && matchesPattern(pattern, text);
+    })
+  );
+}
+
+/** Folds the case of the letters from a to z, including the long s, which is an s in upper case. */
+function foldCase(name: string): string {
+  return name.toLowerCase().replaceAll("ſ", "s");
+}
+
+/** Returns the names that a pattern with choices stands for: `{a,b}.md` is `a.md` and `b.md`. */
+function expandBraces(pattern: string): string[] {
+  const [, before = "", choices, after = ""] = /^(.*)\{([^{}]*)\}(.*)$/.exec(pattern) ?? [];
+  if (choices === undefined) return [pattern];
+  return choices.split(",").flatMap((choice) => expandBraces(before + choice + after));
 }
 
 /** True if a text names a path as a separate word. */

@@ -456,6 +456,8 @@ describe("approval", () => {
   test.each([
     ["lib/tasks/x:.rake", true],
     ["a/:x/Makefile", true],
+    ["a/:x/Makefile.", true],
+    ["lib/x:.ſbt", true],
     ["native/binding.gyp", true],
     ["webpack.config.babel.js", true],
     ["package.yaml", true],
