@@ -65,7 +65,7 @@ const packageName = /^(?:@[a-z0-9~-][\w.~-]*\/)?[a-z0-9~-][\w.~-]*(?:\/[\w~-][\w
  */
 async function importPackage(name: string, folder: string): Promise<Record<string, unknown>> {
   if (!packageName.test(name) || name.split("/").includes("..") || isBuiltin(name)) {
-    throw new UserError(`package: ${name} is not the name of an npm package, such as @vercel/ai-tools.`);
+    throw new UserError(`package: ${name} is not the name of an npm package, such as @acme/search-tools.`);
   }
   try {
     return await import(resolveFrom(name, folder) ?? name);
