@@ -240,8 +240,7 @@ async function handleCommand(command: AuthorizedCommand, action: Action): Promis
     const { redact, linksTo } = context;
     const answer = await executeCommand(command, { github, runs: context.runs(), comment, redact, linksTo });
     if (answer) await reply(answer, action);
-    else if (context.attempts > attemptsBeforeNotice && (await context.runs().hasRecorded(waitingNoticeOf(comment))))
-      await reply("GitHub is responding again, and your command was executed.", action);
+    else if (await hasWaitingNotice(comment.key, context)) await reply(respondsAgain("comment"), action);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     await reply(error.message, action);
@@ -266,7 +265,10 @@ async function sendMessage(text: string, action: Action): Promise<void> {
   const hasRuns = text !== "" && (await runs.threadActivity(thread, { isOpen: !comment.closed })) === "live";
   if (!hasRuns) return;
   const isAllowed = await isByWriter(action);
-  if (isAllowed === false && (await runs.mayAnswer(thread, comment.commentId))) await react("confused", action);
+  if (isAllowed === false) {
+    if (await hasWaitingNotice(comment.key, context)) await refuse(action);
+    else if (await runs.mayAnswer(thread, comment.commentId)) await react("confused", action);
+  }
   if (!isAllowed) return;
 
   try {
@@ -280,6 +282,7 @@ async function sendMessage(text: string, action: Action): Promise<void> {
     });
     if (runId === undefined) return;
     await react("eyes", action);
+    if (await hasWaitingNotice(comment.key, context)) await reply(respondsAgain("comment"), action);
     // Said once in each pause.
     const paused = await runs.findPaused(runId);
     if (paused) await replyUnlessRecorded(paused.key, renderPaused(paused.worker, "your comment"), action);
@@ -311,12 +314,12 @@ async function callTool(
 
 /** Refuses a command with one reply per hour, person and thread, so that nobody can make the app post many comments. */
 async function refuse(action: Action): Promise<void> {
-  const { by, thread } = action.comment;
-  await replyOnce(
-    `refusal ${currentHour()}`,
-    `${by}, you need write access to ${thread.owner}/${thread.repo} to run commands. Nothing was started or changed.`,
-    action,
-  );
+  const { comment, context } = action;
+  const { by, thread } = comment;
+  const refusal = `${by}, you need write access to ${thread.owner}/${thread.repo} to run commands. Nothing was started or changed.`;
+  // It takes the place of the notice that GitHub is not responding.
+  if (await hasWaitingNotice(comment.key, context)) await reply(refusal, action);
+  else await replyOnce(`refusal ${currentHour()}`, refusal, action);
 }
 
 function currentHour(): number {
@@ -355,30 +358,56 @@ async function reply(markdown: string, { comment, context, github }: Action): Pr
   }
 }
 
-/** Replies to a command that cannot be executed, or not yet. */
+/** Replies to a command, or to an answer to a question, that has no effect, or not yet. */
 async function reportProblem(
   comment: IncomingComment,
   context: DeliveryContext,
   problem: DeliveryProblem,
 ): Promise<void> {
   const github = context.openGitHub(comment.thread);
+  const runs = context.runs();
   const { kind } = await readCommand(comment.text, github);
-  if (kind === "text" || kind === "direct" || kind === "malformed" || kind === "unknown") return;
+  if (kind === "direct" || kind === "malformed" || kind === "unknown") return;
+  // Most comments are not for a worker.
+  const mayAnswer =
+    comment.viaApp === undefined && kind === "text" && runs.mayAnswer(comment.thread, comment.commentId);
+  if (kind === "text" && !(await mayAnswer)) return;
   if (comment.commentId === undefined && kind !== "run" && kind !== "mention") return;
-  const messages = {
-    waiting:
-      "GitHub is not responding at the moment. Your command is saved and will be executed as soon as GitHub responds. You do not need to repeat it.",
-    outage: "GitHub did not respond for a day, so your command was not executed. Try again in a new comment.",
-    error: `Something failed on our side, and your command may not have been executed. Check \`/status\`, then try again in a new comment. If it keeps failing, the operator can find the details in the log under \`${context.deliveryId}\`.`,
-  } satisfies Record<DeliveryProblem, string>;
-  await reply(messages[problem], { comment, context, github });
-  // Attempts that a crash ended count as well, so their number does not tell whether the author knows of the outage.
-  if (problem === "waiting") await context.runs().recordKey(waitingNoticeOf(comment));
+  const notice = waitingNoticeOf(comment.key);
+  if (problem === "waiting" && (await runs.hasRecorded(notice))) return;
+  await reply(describeProblem("comment", problem, context), { comment, context, github });
+  if (problem === "waiting") await runs.recordKey(notice);
 }
 
-/** Returns the key that is recorded once a comment has the notice that GitHub is not responding. */
-function waitingNoticeOf({ key }: IncomingComment): string {
+/** Says why a comment or a review has no effect, or not yet. */
+export function describeProblem(
+  what: "comment" | "review",
+  problem: DeliveryProblem,
+  { deliveryId }: DeliveryContext,
+): string {
+  switch (problem) {
+    case "waiting":
+      return `GitHub is not responding at the moment. Your ${what} is saved and takes effect as soon as GitHub responds. You do not need to repeat it.`;
+    case "outage":
+      return `GitHub did not respond for a day, so your ${what} had no effect. Try again in a new ${what}.`;
+    case "error":
+      return `Something failed on our side, and your ${what} may have had no effect. Check \`/status\`, then try again in a new ${what}. If it keeps failing, the operator can find the details in the log under \`${deliveryId}\`.`;
+  }
+}
+
+/** Takes the place of the notice that GitHub is not responding. */
+export function respondsAgain(what: "comment" | "review"): string {
+  return `GitHub is responding again, and your ${what} has taken effect.`;
+}
+
+/** Returns the key that is recorded once the author of a comment or review has the notice that GitHub is not responding. */
+export function waitingNoticeOf(key: string): string {
   return `waiting notice ${key}`;
+}
+
+/** True if the author has the notice. Attempts that a crash ended count as well, so their number does not tell. */
+export async function hasWaitingNotice(key: string, { attempts, runs }: DeliveryContext): Promise<boolean> {
+  return attempts > attemptsBeforeNotice && runs().hasRecorded(waitingNoticeOf(key));
 }
 
 /**

@@ -4,7 +4,15 @@ import { renderPaused } from "#bot/render/render-reply.ts";
 import { canWrite, type GitHub, GitHubRefusalError } from "#domain/github.ts";
 import { reportMissingPermission } from "#runtime/missing-permission.ts";
 import type { Runs } from "#runtime/runs.ts";
-import { handleMention, mentionKey, wasDeleted } from "./handle-comment.ts";
+import {
+  describeProblem,
+  handleMention,
+  hasWaitingNotice,
+  mentionKey,
+  respondsAgain,
+  waitingNoticeOf,
+  wasDeleted,
+} from "./handle-comment.ts";
 import {
   type DeliveryContext,
   defineHandler,
@@ -126,21 +134,46 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
     // One of its comments started the run, which reads a mention in the summary as a message.
     if (await runs().hasRecorded(mentionKey(review.id))) return mention();
     const byId = review.user?.id;
-    if (!canWrite(await openGitHub(thread).getPermission(by, byId))) return;
+    const isWaiting = await hasWaitingNotice(reviewKey(payload), context);
+    if (!canWrite(await openGitHub(thread).getPermission(by, byId))) {
+      if (isWaiting)
+        await replyToReview(payload, `${by}, workers only read reviews of people with write access.`, context);
+      return;
+    }
 
     const { id, state, body } = review;
     const runId = await runs().deliverReview(thread, {
       by,
       byId,
       review: { id, state: state.toLowerCase(), body: body ?? "" },
-      deliveryId: `review ${id}`,
+      deliveryId: reviewKey(payload),
     });
     if (runId === undefined) return mention();
-    const paused = state.toLowerCase() === "changes_requested" ? await runs().findPaused(runId) : undefined;
+    if (!requestsChanges(payload)) return;
+    if (isWaiting) await replyToReview(payload, respondsAgain("review"), context);
+    const paused = await runs().findPaused(runId);
     // Nobody should wait for the run.
     if (paused) await replyToReview(payload, renderPaused(paused.worker, "this review"), context);
   },
+  report: async (payload, context, problem) => {
+    const runs = context.runs();
+    const thread = threadOf(payload, payload.pull_request.number);
+    const notice = waitingNoticeOf(reviewKey(payload));
+    const isViaApp = payload.review.performed_via_github_app && !context.allowAppComments;
+    if (isViaApp || !requestsChanges(payload) || (await runs.threadActivity(thread)) !== "live") return;
+    if (problem === "waiting" && (await runs.hasRecorded(notice))) return;
+    await replyToReview(payload, describeProblem("review", problem, context), context);
+    if (problem === "waiting") await runs.recordKey(notice);
+  },
 });
+
+function requestsChanges({ review }: ReviewPayload): boolean {
+  return review.state.toLowerCase() === "changes_requested";
+}
+
+function reviewKey({ review }: ReviewPayload): string {
+  return `review ${review.id}`;
+}
 
 async function replyToReview(
   { review, ...payload }: ReviewPayload,
@@ -156,7 +189,7 @@ async function replyToReview(
 /** Replies to a review that requests changes where the run of the pull request has ended, so that nobody waits for it. */
 async function reportEnded(payload: ReviewPayload, context: DeliveryContext): Promise<void> {
   const { review } = payload;
-  if (review.state.toLowerCase() !== "changes_requested") return;
+  if (!requestsChanges(payload)) return;
   const { number } = payload.pull_request;
   const thread = threadOf(payload, number);
   const ended = (await context.runs().listRunViews(thread)).find(({ pullRequest }) => pullRequest === number);

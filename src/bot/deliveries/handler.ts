@@ -34,7 +34,7 @@ export interface DeliveryContext extends HandlerServices {
   attempts: number;
 }
 
-/** After this many failed attempts, the person is told that GitHub does not answer. */
+/** After this many failed attempts, the person is told that GitHub does not answer, as soon as that can be posted. */
 export const attemptsBeforeNotice = 4;
 
 /** The reason why a delivery is not executed: GitHub does not answer and it is retried, or it is not retried. */
@@ -46,7 +46,7 @@ export interface Handler {
   read(payload: unknown, scope: DeliveryScope): { payload: unknown; queue: string } | { ignored: string };
   /** Resolves when everything the delivery asks for is stored or done. May be called again for the same delivery. */
   handle(payload: unknown, context: DeliveryContext): Promise<void>;
-  /** Reports a problem to the author of the command. */
+  /** Reports a problem to the person whom the delivery is from. Called again for each attempt that has to wait. */
   report(payload: unknown, context: DeliveryContext, problem: DeliveryProblem): Promise<void>;
 }
 

@@ -223,7 +223,7 @@ export class DeliveryProcessor {
         await report("outage");
         return undefined;
       }
-      if (attempts === attemptsBeforeNotice) await report("waiting");
+      if (attempts >= attemptsBeforeNotice) await report("waiting");
       return { delayMs, hasFailed: false };
     }
     this.#onError(`Delivery ${content.id} failed.`, error);

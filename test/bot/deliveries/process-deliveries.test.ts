@@ -36,6 +36,7 @@ afterEach(async () => {
 function startProcessor(
   getPermission: GitHub["getPermission"] = async () => "write",
   options: Partial<DeliveryProcessorOptions> = {},
+  canComment = () => true,
 ): DeliveryProcessor {
   const github = {
     repository: { installationId: 7, owner: "octo", repo: "shop" },
@@ -48,6 +49,7 @@ function startProcessor(
     getComment: async (id) => (deleted.has(id) ? undefined : ({ id } as Comment)),
     createComment: async (_: number, body: CommentBody) => {
       await confirmLease();
+      if (!canComment()) throw new OutageError("GitHub did not answer");
       replies.push(typeof body === "string" ? body : await body());
       return { id: replies.length } as Comment;
     },
@@ -316,8 +318,94 @@ test("while GitHub does not answer a command waits, its author is told once, and
   await pass(2 * 60_000);
 
   expect(runs.startRun).toHaveBeenCalledOnce();
-  expect(replies.at(-1)).toContain("GitHub is responding again, and your command was executed.");
+  expect(replies.at(-1)).toContain("GitHub is responding again, and your comment has taken effect.");
   expect(await store.nextDeliveryInMs()).toBeUndefined();
+});
+
+test("the author of a command is told that GitHub does not answer as soon as that can be posted, once", async () => {
+  let canComment = false;
+  await save("1");
+  startProcessor(
+    async () => {
+      throw new OutageError("GitHub did not answer");
+    },
+    {},
+    () => canComment,
+  );
+
+  await pass(10 * 60_000);
+  expect(replies).toEqual([]);
+  canComment = true;
+  await pass(10 * 60_000);
+
+  expect(replies).toEqual([expect.stringContaining("GitHub is not responding at the moment")]);
+});
+
+test.each<["write" | "read", string]>([
+  ["write", "GitHub is responding again, and your comment has taken effect."],
+  ["read", "ada, you need write access to octo/shop"],
+])(
+  "an answer to a question waits while GitHub does not answer, and its author is told: %s",
+  async (permission, end) => {
+    let isDown = true;
+    runs.mayAnswer.mockResolvedValue(true);
+    await save("1", "The first one.");
+    startProcessor(async () => {
+      if (isDown) throw new OutageError("GitHub did not answer");
+      return permission;
+    });
+
+    await pass(10 * 60_000);
+    expect(replies).toEqual([expect.stringContaining("GitHub is not responding at the moment. Your comment is saved")]);
+    isDown = false;
+    await pass(2 * 60_000);
+
+    expect(replies.at(-1)).toContain(end);
+    expect(runs.deliverMessage).toHaveBeenCalledTimes(permission === "write" ? 1 : 0);
+  },
+);
+
+test.each<["write" | "read", string]>([
+  ["write", "GitHub is responding again, and your review has taken effect."],
+  ["read", "ada, workers only read reviews of people with write access."],
+])(
+  "a review that requests changes waits while GitHub does not answer, and its author is told: %s",
+  async (permission, end) => {
+    let isDown = true;
+    const ada = { login: "ada", id: 5 };
+    const payload = {
+      action: "submitted",
+      installation: { id: 7 },
+      repository: { id: 11, name: "shop", owner: { id: 6, login: "octo" } },
+      sender: ada,
+      pull_request: { number: 1, state: "open" },
+      review: { id: 3, user: ada, state: "changes_requested", body: "Shorter.", submitted_at: new Date() },
+    };
+    await save("1", "", 1, "7 octo/shop", { event: "pull_request_review.submitted", payload });
+    startProcessor(async () => {
+      if (isDown) throw new OutageError("GitHub did not answer");
+      return permission;
+    });
+
+    await pass(5 * 60_000);
+    expect(replies).toEqual([expect.stringContaining("GitHub is not responding at the moment. Your review is saved")]);
+    isDown = false;
+    await pass(2 * 60_000);
+
+    expect(replies.at(-1)).toContain(end);
+    expect(runs.deliverReview).toHaveBeenCalledTimes(permission === "write" ? 1 : 0);
+  },
+);
+
+test("other comments wait without a notice while GitHub does not answer", async () => {
+  await save("1", "I have seen this, too.");
+  startProcessor(async () => {
+    throw new OutageError("GitHub did not answer");
+  });
+
+  await pass(10 * 60_000);
+
+  expect(replies).toEqual([]);
 });
 
 test("a command whose processing was interrupted several times is executed without a notice about GitHub", async () => {
@@ -344,7 +432,7 @@ test("a command is given up when GitHub did not answer for a day, and its author
   vi.setSystemTime(Date.now() + 25 * 60 * 60_000);
   await pass(60_000);
 
-  expect(replies.at(-1)).toContain("GitHub did not respond for a day, so your command was not executed.");
+  expect(replies.at(-1)).toContain("GitHub did not respond for a day, so your comment had no effect.");
   expect(errors).toEqual(["Delivery delivery 1 was dropped: GitHub did not answer for a day."]);
   expect(await store.nextDeliveryInMs()).toBeUndefined();
 });
