@@ -42,6 +42,8 @@ export const Preview = z.object({
   bindings: z.record(z.string(), z.string()).optional(),
   /** True if the files are the changes of the run, which do not depend on the arguments. */
   filesFixed: z.boolean().optional(),
+  /** True if an argument holds what looks like a secret, which is not shown. */
+  hidesArguments: z.boolean().optional(),
 });
 export type Preview = z.infer<typeof Preview>;
 
@@ -64,8 +66,9 @@ export function changesIn(preview: Preview | undefined): FileChange[] {
   return (preview?.sections ?? []).flatMap((section) => (section.kind === "text" ? [] : [section.change]));
 }
 
-/** True if the preview shows the content of all files. */
+/** True if the preview shows the content of all files, and all arguments are shown. */
 export function isShownWhole(preview: Preview | undefined): boolean {
+  if (preview?.hidesArguments) return false;
   return (preview?.sections ?? []).every(({ kind }) => kind !== "hidden-file");
 }
 

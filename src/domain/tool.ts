@@ -62,6 +62,8 @@ export interface NamedTool<Input = any, Output = any> {
   aliases?: readonly string[];
   /** Describes for the approver what a call would do, in sections or plain text. The approval is bound to it. */
   preview?: (args: Input, context: ToolContext) => Promise<Preview | string | undefined> | Preview | string | undefined;
+  /** True if the call posts its texts without what looks like a secret, as its preview shows them. */
+  postsWithoutSecrets?: boolean;
   /** The reason for asking, as a sentence. Default: "<worker> wants to call <tool>." */
   approvalReason?: (args: Input) => string;
   /** True if the tool only reads. An identical second call in one turn is refused as redundant. */

@@ -5,6 +5,7 @@ import { DatabaseError } from "#domain/errors.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import { cautiousClock } from "#domain/work-context.ts";
 import type { Models } from "#models/models.ts";
+import { createRedactor } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import type { FrontEnd } from "./front-end.ts";
 import { createGitHubEnvironment, type GitHubEnvironmentOptions, type SharedServices } from "./github-environment.ts";
@@ -147,7 +148,13 @@ export function runtimeOptionsOf(
 ): Pick<RuntimeOptions, "services" | "approvalMs" | "statusIntervalMs" | "runsPerHour" | "retention" | "policy"> {
   const { secrets, web, approvalTimeoutMs: approvalMs, statusIntervalMs, runsPerHour, retention, policy } = config;
   const customToolsFrom = (owner: string, repo: string) => isListedRepository(config.customToolsFrom, owner, repo);
-  const services = { sanitize: createSanitizer(secrets), executors, web, customToolsFrom };
+  const services = {
+    sanitize: createSanitizer(secrets),
+    redact: createRedactor(secrets),
+    executors,
+    web,
+    customToolsFrom,
+  };
   return { services, approvalMs, statusIntervalMs, runsPerHour, retention, policy };
 }
 

@@ -13,7 +13,7 @@ import { reportMissingPermission } from "./missing-permission.ts";
 import { type RunEnvironment, readSettings } from "./run-environment.ts";
 
 /** The services that a deployment provides to the tools of every run. */
-export type SharedServices = Pick<ToolServices, "sanitize" | "executors" | "web" | "customToolsFrom">;
+export type SharedServices = Pick<ToolServices, "sanitize" | "redact" | "executors" | "web" | "customToolsFrom">;
 
 export interface GitHubEnvironmentOptions {
   store: Store;

@@ -50,11 +50,12 @@ export async function openToolbox(
         tools.push(tool);
       }
     }
-    const { workspace } = services;
+    const { workspace, redact } = services;
     return await createToolbox({
       tools: [...tools, ...given],
       workspace,
       history: services.history,
+      redact,
       close,
       offeredTools: worker.offered_tools,
       ...(events && { events }),

@@ -10,7 +10,7 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { ToolSchema } from "#domain/tool-schema.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { createRedactor, redactDeep } from "#text/redact.ts";
+import { redactDeep } from "#text/redact.ts";
 import { toPreview } from "#ui/request-blocks.ts";
 import { validateArguments } from "./call-arguments.ts";
 import { failedResult, interruptedResult, resultOfError } from "./tool-result.ts";
@@ -60,6 +60,8 @@ export interface ReviewState {
   repeated: RepeatedCalls;
   /** Tools that always need approval, regardless of their settings. */
   alwaysAsk: readonly string[];
+  /** Removes what must not be posted in a request. */
+  redact(text: string): string;
   /** The calls that are validated but not yet executed, by call ID. */
   prepared: Map<string, PreparedCall>;
 }
@@ -186,8 +188,8 @@ async function decide(
   if (shown.kind === "refused") return refuse(shown.result);
   const length = shown.preview ? previewLength(shown.preview) : 0;
   if (length > maxPreviewLength) return refuse(tooLong(tool.name, length));
-  const preview = shown.preview && (await hideSecretFiles(shown.preview));
-  if (hidesText(args, preview)) return refuse(unshowable(tool));
+  const preview = shown.preview && (await hideSecrets(shown.preview, args, state.redact));
+  if (hidesTooMuch(tool, args, preview, state.redact)) return refuse(unshowable(tool));
   const known = remembered.find((approval) => coversCall(approval, { tool: tool.name, args, preview }));
   if (known) return { kind: "allow", answeredBy, args, approvalId: known.id };
   const reason = approvalReason(prepared, callContext, need.kind === "asked" ? need.ruleFailure : undefined);
@@ -206,28 +208,41 @@ export function tooLong(tool: string, characters: number): ToolResult {
   });
 }
 
-const redact = createRedactor([]);
-const holdsSecret = (text: string) => redact(text) !== text;
-
-/** Hides the content of files that must not be posted. Their paths, modes, blob ids and sizes are kept. */
-async function hideSecretFiles(preview: Preview): Promise<Preview> {
+/** Hides what must not be posted: the content of files, of which path, mode, blob id and size are kept, and arguments. */
+async function hideSecrets(preview: Preview, args: unknown, redact: ReviewState["redact"]): Promise<Preview> {
   const loop = new EventLoopYielder();
   const sections: PreviewSection[] = [];
   for (const section of preview.sections) {
     if (loop.isDue) await loop.turn();
-    const isHidden = section.kind === "file" && holdsSecret(section.diff);
+    const isHidden = section.kind === "file" && redact(section.diff) !== section.diff;
     sections.push(isHidden ? { kind: "hidden-file", change: section.change, reason: "contains a secret" } : section);
   }
-  return { ...preview, sections };
+  return { ...preview, sections, ...(holdsSecret(args, redact) && { hidesArguments: true }) };
 }
 
-/** True if text that must be read cannot be posted, because it looks like a secret. */
-function hidesText(args: unknown, preview: Preview | undefined): boolean {
+/**
+ * True if people could not see what they approve, because it looks like a secret. An argument may, if the preview shows what
+ * becomes of it: a text that is posted without it, or a file that is listed without its content.
+ */
+function hidesTooMuch(
+  { postsWithoutSecrets = false }: NamedTool,
+  args: unknown,
+  preview: Preview | undefined,
+  redact: ReviewState["redact"],
+): boolean {
   const sections = preview?.sections ?? [];
   const texts = sections.map((section) => (section.kind === "text" ? section.text : section.change.path));
-  if (sections.length > 0) return texts.some(holdsSecret);
-  // Checks the text both as JSON and as it is: the characters before a token affect whether it is recognized.
-  return holdsSecret(canonicalJson(args)) || canonicalJson(redactDeep(args, redact)) !== canonicalJson(args);
+  if (texts.some((text) => redact(text) !== text)) return true;
+  const hidesFile = sections.some(
+    (section) => section.kind === "hidden-file" && section.reason === "contains a secret",
+  );
+  return !hidesFile && !(postsWithoutSecrets && sections.length > 0) && holdsSecret(args, redact);
+}
+
+/** Checks the text both as JSON and as it is: the characters before a token affect whether it is recognized. */
+function holdsSecret(args: unknown, redact: ReviewState["redact"]): boolean {
+  const json = canonicalJson(args);
+  return redact(json) !== json || canonicalJson(redactDeep(args, redact)) !== json;
 }
 
 function unshowable({ name }: NamedTool): ToolResult {

@@ -8,6 +8,7 @@ import { describeSchemaIssue } from "#domain/schema-issue.ts";
 import { getLLMTools, getManualTools, type NamedTool, type ToolContext } from "#domain/tool.ts";
 import { compileSchema, type ToolSchema } from "#domain/tool-schema.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { createRedactor } from "#text/redact.ts";
 import {
   type CallContext,
   openToolContext,
@@ -45,6 +46,8 @@ export interface ToolboxOptions {
   alwaysAsk?: readonly string[];
   /** The names of the tools that the model is offered. Default: all. The model may still call the others. */
   offeredTools?: readonly string[] | undefined;
+  /** Removes what must not be posted in a request. Default: what looks like a well-known token. */
+  redact?: ((text: string) => string) | undefined;
   /** Releases the resources held by the tools. */
   close?: () => Promise<void>;
 }
@@ -58,6 +61,7 @@ export async function createToolbox({
   maxResultTokens = 30_000,
   alwaysAsk = [],
   offeredTools,
+  redact = createRedactor([]),
   close = async () => {},
 }: ToolboxOptions) {
   const find = indexTools(tools);
@@ -70,7 +74,7 @@ export async function createToolbox({
   }));
   const state: ToolboxState = {
     callable: { model: getLLMTools(tools), person: getManualTools(tools) },
-    ...{ offered, find, schemas, workspace, events, maxResultTokens, alwaysAsk },
+    ...{ offered, find, schemas, workspace, events, maxResultTokens, alwaysAsk, redact },
     repeated: new RepeatedCalls(history, find),
     prepared: new Map(),
   };

@@ -42,6 +42,8 @@ export interface ToolServices {
   findWorker?(name: string): Promise<FoundWorker>;
   /** Redacts secrets, defuses mentions and closing keywords, limits the size. `plain`: titles and commit messages. */
   sanitize(text: string, kind?: "markdown" | "plain"): string;
+  /** Removes secrets. Default: what looks like a well-known token. */
+  redact?(text: string): string;
   /** Returns the repository's limit of open pull requests by this App; undefined if there is none. */
   maxOpenPullRequests?(): Promise<number | undefined>;
   /** True if the repository's settings request a check run with review findings. Default: false. */

@@ -1,5 +1,6 @@
 import { type FileChange, type Preview, type PreviewSection, textPreview } from "#domain/preview.ts";
 import { pluralize } from "#text/pluralize.ts";
+import { createRedactor, redactDeep } from "#text/redact.ts";
 import {
   describeScripts,
   maxVisibleColumns,
@@ -29,11 +30,15 @@ export interface RequestContent {
 /** Lays out a request as blocks, none of which can imitate another: each has its own title and lines. */
 export function requestBlocks({ args, preview }: RequestContent): RequestBlock[] {
   const sections = (preview?.sections ?? []).filter((section) => section.kind !== "text" || section.text !== "");
-  const shownArgs = JSON.stringify(args, null, 2) ?? "undefined";
+  const hidesArguments = preview?.hidesArguments === true;
+  const shownArgs = JSON.stringify(hidesArguments ? redactDeep(args, redact) : args, null, 2) ?? "undefined";
   const blocks = sections.map((section) => layOutSection(section, maxVisibleColumns));
   if (shownArgs === "{}" && blocks.length > 0) return blocks;
-  return [...blocks, textBlock("arguments", "Arguments", shownArgs, maxVisibleColumns)];
+  const title = hidesArguments ? "Arguments, without what looks like a secret" : "Arguments";
+  return [...blocks, textBlock("arguments", title, shownArgs, maxVisibleColumns)];
 }
+
+const redact = createRedactor([]);
 
 /** Formats a preview as plain text, for programs that ask with a callback: the same blocks, one below the other. */
 export function previewText(preview: Preview | undefined): string | undefined {

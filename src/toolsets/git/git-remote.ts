@@ -190,6 +190,7 @@ export function createGitPushTool(services: ToolServices): NamedTool<Input, Tool
     inputSchema: input,
     needsApproval: true,
     approvalReason: () => `Push the changes of this run to ${own}.`,
+    postsWithoutSecrets: true,
     preview: (args, { abortSignal }) => {
       assertAllowed(args);
       const message = services.sanitize(subjectOf(args.message), "plain");

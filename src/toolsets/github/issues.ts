@@ -185,6 +185,7 @@ export function createReplyTool(
     inputSchema: replyInput,
     needsApproval: configuredApproval("reply", approval),
     approvalReason: () => `The worker wants to comment on #${thread}.`,
+    postsWithoutSecrets: true,
     preview: ({ text }) => markImitations(sanitize(text)),
     execute: async ({ text }, { idempotencyKey, abortSignal: signal }) => {
       const marker = postMarker(idempotencyKey);

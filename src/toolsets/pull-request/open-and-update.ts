@@ -38,6 +38,7 @@ export function createOpenPullRequestTool(
     inputSchema: openInput,
     needsApproval: async (_, { abortSignal }) => configured() || pushesProtectedFile(services, abortSignal),
     approvalReason: () => `The worker wants to open a draft pull request. ${evidenceNote}`,
+    postsWithoutSecrets: true,
     preview: async (args, { abortSignal }) => {
       assertHasNone(services);
       await checkOpenPullRequests(services);
@@ -215,6 +216,7 @@ export function createUpdatePullRequestTool(
     needsApproval: async (_, { abortSignal }) =>
       configured() || isForeign || pushesProtectedFile(services, abortSignal),
     approvalReason: () => `The worker wants to update its pull request. ${evidenceNote}`,
+    postsWithoutSecrets: true,
     preview: async ({ message, title, body }, { abortSignal }) => {
       const texts = {
         "Commit message": sanitize(message, "plain"),

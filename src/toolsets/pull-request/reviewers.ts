@@ -95,6 +95,7 @@ export function createReplyToReviewTool(
     inputSchema: replyInput,
     needsApproval: configuredApproval("reply_to_review", approval),
     approvalReason: ({ review_comment_id }) => `The worker wants to reply to review comment ${review_comment_id}.`,
+    postsWithoutSecrets: true,
     preview: ({ text }) => markImitations(sanitize(text)),
     execute: async ({ review_comment_id, text, done = false }, { idempotencyKey, abortSignal: signal }) => {
       const { number, head } = await ownPullRequest(services);

@@ -68,6 +68,7 @@ export function createCreateReviewTool(
     needsApproval: configuredApproval(tool, approval),
     approvalReason: ({ findings }) =>
       `The worker wants to post a review with ${pluralize(findings.length, "comment")}.`,
+    postsWithoutSecrets: true,
     preview: async ({ summary, findings, fixed }) => {
       const pull = await readPullRequest(services);
       checkFindings(findings, await github.readDiff(pull.number), pull.number);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { renderApproval, renderBeforeApproval } from "#bot/render/render-approval.ts";
-import type { Preview } from "#domain/preview.ts";
+import { type Preview, textPreview } from "#domain/preview.ts";
 import { type FileVersions, previewFiles } from "#sandbox/preview-files.ts";
 import { splitCode } from "#text/markdown-code.ts";
 import { createSanitizer } from "#text/sanitize.ts";
@@ -48,6 +48,18 @@ test("every line of a request, visible and wrapped, is in a comment, and no comm
     }),
     { numRuns: 15, examples: [["\n", "", ""]] },
   );
+});
+
+test("a request without the secret in its arguments says so, and offers no approval of later calls", () => {
+  const preview: Preview = { ...textPreview("Count [secret removed] once", "Title"), hidesArguments: true };
+  const approval = sampleApproval({ preview, args: { title: `Count ghp_${"a".repeat(36)} once` } });
+
+  const request = renderApproval(approval);
+
+  expect(request).toContain("<summary>Arguments, without what looks like a secret (3 lines)</summary>");
+  expect(request).toContain('"title": "Count [secret removed] once"');
+  expect(request).not.toContain("session");
+  expect(renderApproval({ ...approval, preview: textPreview("Count") })).toContain("session");
 });
 
 const file = (path: string, lines: number): FileVersions => ({
