@@ -8,6 +8,7 @@ import {
   type ToolResult,
   type WellKnownResultValue,
 } from "#domain/result.ts";
+import { hunkHeader } from "#sandbox/diff-file.ts";
 import { fencedBlock } from "#text/markdown-code.ts";
 import { type TaskStats, taskStats } from "#toolsets/tasks/tasks-toolset.ts";
 import { describeForModel, failedResult, toJsonValue } from "#toolsets/tool-result.ts";
@@ -202,13 +203,21 @@ export function fromReturnDisplay(display: ToolResultDisplay): ResultValue {
     modified: display.newContent,
     isNew: display.originalContent === null,
     bytesWritten: display.rejected ? 0 : Buffer.byteLength(display.newContent),
-    diff: display.fileDiff,
+    diff: display.fileDiff || diffOf(display),
     ...(display.originalContent !== null && { original: display.originalContent }),
     ...(display.diffStat && { stats: display.diffStat }),
     ...(display.hunks && { hunks: display.hunks }),
     ...(display.action && { action: display.action }),
     ...(display.rejected !== undefined && { rejected: display.rejected }),
   };
+}
+
+/** Formats the hunks as a unified diff. Empty without hunks. */
+function diffOf({ hunks = [], fileName, originalContent }: FileDiff): string {
+  if (hunks.length === 0) return "";
+  const before = originalContent === null ? "/dev/null" : `a/${fileName}`;
+  const lines = hunks.flatMap((hunk) => [hunkHeader(hunk), ...hunk.lines]);
+  return `${[`--- ${before}`, `+++ b/${fileName}`, ...lines].join("\n")}\n`;
 }
 
 type WellKnown<Kind> = Extract<WellKnownResultValue, { kind: Kind }>;

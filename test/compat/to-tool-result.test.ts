@@ -217,6 +217,16 @@ describe("displays", () => {
     expect(toReturnDisplay({ value: fromReturnDisplay(display) })).toEqual(display);
   });
 
+  test("a file diff without text is shown from its hunks", () => {
+    const { hunks } = fileDiff;
+    const edit = { fileDiff: "", fileName: "a.ts", originalContent: "a", newContent: "b", hunks };
+
+    expect(fromReturnDisplay(edit)).toMatchObject({ diff: "--- a/a.ts\n+++ b/a.ts\n@@ -1 +1 @@\n-a\n+b\n" });
+    expect(fromReturnDisplay({ ...edit, originalContent: null })).toMatchObject({
+      diff: expect.stringMatching(/^--- \/dev\/null\n/),
+    });
+  });
+
   test("files, lists and data become text", () => {
     expect(toReturnDisplay({ value: { kind: "file_content", path: "a", content: "```", size: 3 } })).toBe(
       "## File: a\n\n````\n```\n````",
