@@ -304,6 +304,16 @@ describe("in-memory shell", () => {
     expect((await sh("echo still here")).stdout).toBe("still here\n");
   });
 
+  test.each(["f() { f; }; f", "while true; do while true; do :; done; done", "jq -n '[0 | while(true; .)]'"])(
+    "a message about a limit of the in-memory shell does not advise to change its program: %s",
+    async (script) => {
+      const { stderr } = await sh(script, { timeoutMs: 60_000 });
+
+      expect(stderr).toMatch(/limit|exceeded|too many/);
+      expect(stderr).not.toContain("increase");
+    },
+  );
+
   test.each([
     "rm -rf /",
     "rm -rf //",

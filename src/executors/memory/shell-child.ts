@@ -97,7 +97,7 @@ for (const [stream, path] of Object.entries(outputFiles)) {
     if (!current) return;
     current.written += content.length;
     if (current.written > current.outputBytes) current.stop.abort();
-    else current.parent.send({ stream, content });
+    else current.parent.send({ stream, content: stream === "stderr" ? withoutAdvice(content) : content });
   });
 }
 
@@ -125,7 +125,15 @@ function restOf(ended: BashExecResult, isTooMuch: boolean): Pick<ShellReply, "ex
   const { stdout, stderr, exitCode, stdoutKind } = ended;
   if (isTooMuch) return { exitCode: 126, stdout: "", stderr: "bash: the output is too long\n" };
   const bytes = stdoutKind === "bytes" ? Buffer.from(stdout, "latin1").toString("utf8") : stdout;
-  return { exitCode, stdout: bytes, stderr };
+  return { exitCode, stdout: bytes, stderr: stderr.replaceAll(advice, "") };
+}
+
+/** The advice of just-bash to the program that embeds it, at the end of a message about a limit. */
+const advice = /, increase executionLimits\.\w+/g;
+
+function withoutAdvice(content: Uint8Array): Uint8Array {
+  const text = Buffer.from(content);
+  return text.includes("executionLimits") ? Buffer.from(text.toString("utf8").replaceAll(advice, "")) : content;
 }
 
 function quote(word: string): string {
