@@ -48,6 +48,7 @@ export class BashTool extends WorkspaceTool {
   readonly name = "bash";
   readonly description = "Execute a shell command with streaming output";
   protected readonly parameters = bashParameters;
+  readonly #id = randomUUID();
 
   protected async executeImpl(args: Record<string, unknown>, context?: ToolContext): Promise<ToolResponse> {
     this.captureParams(args);
@@ -58,8 +59,11 @@ export class BashTool extends WorkspaceTool {
       this.emitOutputChunk(callId, chunk);
     };
     const sandbox = this.workspaceOf(context);
-    const [shell] = new ShellToolset({ sandbox, default: { approval: "preApproved" } }).getTools();
     const callContext = { ...(context ?? outsideOfRuns(callId)), sandbox, output };
+    // The calls of a run share a shell: each of them has a workspace of its own.
+    const services = programServices(sandbox, { id: `${this.#id} ${callContext.run.id}` });
+    const settings = shellToolset.config.parse({ default: { approval: "preApproved" } });
+    const [shell] = shellToolset.create(settings, services) as NamedTool[];
     if (typeof args.command !== "string" || args.command === "") {
       return this.formatErrorResponse("command is required", "validation_error", 'Example: bash(command="ls -la")');
     }
@@ -227,7 +231,7 @@ class ToolList {
 /** The shell tool over one workspace as a class. */
 export class ShellToolset extends ToolList {
   constructor({ sandbox = createMemoryWorkspace(), executors, ...settings }: ShellToolsetOptions = {}) {
-    const services = programServices(sandbox, executors);
+    const services = programServices(sandbox, { executors });
     super(shellToolset.create(shellToolset.config.parse(settings), services) as NamedTool[]);
   }
 }
@@ -254,8 +258,10 @@ export class WorkerCallToolset extends ToolList {
 }
 
 /** The services that built-in toolsets need, for a program without a run: files and commands, but no repository. */
-function programServices(workspace: Workspace, executors?: Executors): ToolServices {
-  const id = randomUUID();
+function programServices(
+  workspace: Workspace,
+  { id = randomUUID(), executors }: { id?: string; executors?: Executors | undefined } = {},
+): ToolServices {
   const base = "base" in workspace ? (workspace.base as GitSandbox["base"]) : { commit: id, branch: "memory" };
   return {
     spec: {

@@ -164,6 +164,14 @@ describe("document 3: tools of one program", () => {
     expect(await manager.executeTool("read", { file_paths: ["a.txt"] })).toMatchObject({ files_read: 1 });
   });
 
+  test("bash finds an empty folder that its last command made", async () => {
+    const manager = new ToolManager([new BashTool(new ActivityStream())], { workspace: createMemoryWorkspace() });
+
+    await manager.executeTool("bash", { command: "mkdir new" });
+
+    expect(await manager.executeTool("bash", { command: "cd new" })).toMatchObject({ success: true });
+  });
+
   test.each([0, -1])("bash refuses a timeout of %d seconds", async (timeout) => {
     const result = await toolManager.executeTool("bash", { command: "echo late", timeout });
 
