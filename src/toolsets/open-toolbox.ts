@@ -4,7 +4,7 @@ import type { WorkerDefinition } from "#domain/worker.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import { closestMatch, didYouMean } from "#text/closest-match.ts";
 import { describeProblems } from "#text/read-yaml.ts";
-import { callableBy } from "#toolsets/workers/workers-toolset.ts";
+import { bindToWorker, callableBy } from "#toolsets/workers/workers-toolset.ts";
 import { toolsets as allToolsets } from "./registry.ts";
 import type { ToolEvents } from "./tool-events.ts";
 import { createToolbox, type Toolbox } from "./toolbox.ts";
@@ -52,7 +52,7 @@ export async function openToolbox(
     }
     const { workspace, redact } = services;
     return await createToolbox({
-      tools: [...tools, ...given],
+      tools: [...tools, ...given].map((tool) => bindToWorker(tool, services)),
       workspace,
       history: services.history,
       redact,

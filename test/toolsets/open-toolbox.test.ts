@@ -2,6 +2,7 @@ import { asSchema, jsonSchema } from "ai";
 import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
+import { textPreview } from "#domain/preview.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
 import { openToolbox } from "#toolsets/open-toolbox.ts";
@@ -14,10 +15,11 @@ function aToolset(name: string, tools: NamedTool[], change: Partial<Toolset> = {
   return { name, config: z.strictObject({}), create: () => tools, ...change };
 }
 
-function open(names: Record<string, Record<string, unknown> | null>, toolsets: Toolset[]) {
+function open(names: Record<string, Record<string, unknown> | null>, toolsets: Toolset[], more: object = {}) {
   const worker = WorkerDefinition.parse({ name: "fixer", instructions: "Fix it.", toolsets: names });
   const sandbox = memoryWorkspace();
-  const services = { spec: runSpec, workspace: sandbox, sandbox, history: () => [] } as unknown as ToolServices;
+  const own = { spec: runSpec, workspace: sandbox, sandbox, history: () => [], ...more };
+  const services = own as unknown as ToolServices;
   return openToolbox(worker, services, { toolsets });
 }
 
@@ -48,6 +50,19 @@ describe("opening a toolbox", () => {
 
     expect(toolbox.offered.map(({ name }) => name)).toEqual(["read_file"]);
     expect(toolbox.find("write_file")?.name).toBe("write_file");
+  });
+
+  test("an approval of any tool that calls a worker is bound to the worker's definition, besides what its preview shows", async () => {
+    const tester = WorkerDefinition.parse({ name: "tester", instructions: "Test it." });
+    const answeredBy = { kind: "worker" as const, worker: "tester" };
+    const release = aTool({ name: "release", needsApproval: true, answeredBy, preview: () => "It releases." });
+    const services = { findWorker: async () => ({ worker: tester, source: "repository" }) };
+    const toolbox = await open({ tools: null }, [aToolset("tools", [release])], services);
+
+    const review = await toolbox.review(aCall("release", { path: "a" }), aContext(), []);
+
+    const preview = { ...textPreview("It releases."), bindings: { worker: expect.stringMatching(/^[0-9a-f]{64}$/) } };
+    expect(review).toMatchObject({ kind: "ask", answeredBy: "worker", preview });
   });
 
   test("a worker without toolsets has no tools", async () => {

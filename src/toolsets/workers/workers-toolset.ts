@@ -5,6 +5,7 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
+import { toPreview } from "#ui/request-blocks.ts";
 
 const config = z.strictObject({
   /** The names of the workers that may be called; `*` for all others. */
@@ -32,7 +33,6 @@ export const workersToolset: Toolset<Config> = {
     return createWorkerTools(
       allowed.flatMap((name) => (name === "*" ? others : [name])),
       known,
-      services.findWorker,
     );
   },
 };
@@ -48,18 +48,28 @@ export function callableBy({ toolsets }: WorkerDefinition): string[] {
 type KnownWorkers = readonly Awaited<ReturnType<ToolServices["workers"]>>[number][];
 
 /** Creates a tool per callable worker. Throws a UserError for a misspelled name; calls to missing ones fail. */
-export function createWorkerTools(
-  allowed: readonly string[],
-  known: KnownWorkers,
-  findWorker?: ToolServices["findWorker"],
-): NamedTool[] {
-  return [...new Set(allowed)].map((name) => workerTool(name, known, findWorker));
+export function createWorkerTools(allowed: readonly string[], known: KnownWorkers): NamedTool[] {
+  return [...new Set(allowed)].map((name) => workerTool(name, known));
 }
 
 /** The name under which an approval is bound to the definition of the worker that the call starts. */
 export const workerBinding = "worker";
 
-function workerTool(name: string, known: KnownWorkers, findWorker: ToolServices["findWorker"]): NamedTool {
+/** Binds approvals of a tool that calls a worker to the worker's definition: its file may change before the call is approved. */
+export function bindToWorker(tool: NamedTool, { findWorker }: Pick<ToolServices, "findWorker">): NamedTool {
+  const { answeredBy } = tool;
+  if (answeredBy?.kind !== "worker" || !findWorker) return tool;
+  return {
+    ...tool,
+    preview: async (args, context) => {
+      const { sections = [], bindings, ...own } = toPreview(await tool.preview?.(args, context)) ?? {};
+      const worker = await definitionOf(answeredBy.worker, findWorker);
+      return { ...own, sections, bindings: { ...bindings, [workerBinding]: worker } };
+    },
+  };
+}
+
+function workerTool(name: string, known: KnownWorkers): NamedTool {
   const worker = known.find((candidate) => candidate.name === name);
   if (!worker) return missingWorker(name, known);
   return {
@@ -67,10 +77,6 @@ function workerTool(name: string, known: KnownWorkers, findWorker: ToolServices[
     description: `Hand a task to the worker ${name}, which works on it independently and reports back.${worker.description ? ` ${worker.description}` : ""}`,
     inputSchema: input,
     needsApproval: false,
-    // Its file may change before the call is approved.
-    ...(findWorker && {
-      preview: async () => ({ sections: [], bindings: { [workerBinding]: await definitionOf(name, findWorker) } }),
-    }),
     answeredBy: { kind: "worker", worker: name },
   };
 }

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { OutageError, UserError } from "#domain/errors.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { workersToolset } from "#toolsets/workers/workers-toolset.ts";
+import { bindToWorker, workersToolset } from "#toolsets/workers/workers-toolset.ts";
 import { toolContext, toolsetWorld } from "../../support/toolset-world.ts";
 
 const services = {
@@ -38,11 +38,8 @@ test("a definition that GitHub does not return is asked for again, and one that 
 });
 
 async function previewWith(findWorker: ToolServices["findWorker"]) {
-  const { tool, sandbox } = await toolsetWorld(workersToolset, {
-    services: { ...services, findWorker },
-    config: { allowed: ["tester"] },
-  });
-  return tool("tester").preview?.({ task: "Test add()" }, toolContext({ sandbox }));
+  const { tool, sandbox } = await toolsetWorld(workersToolset, { services, config: { allowed: ["tester"] } });
+  return bindToWorker(tool("tester"), { findWorker }).preview?.({ task: "Test add()" }, toolContext({ sandbox }));
 }
 
 test("an unknown worker is refused with the closest name", async () => {
