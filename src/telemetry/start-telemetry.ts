@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { monitorEventLoopDelay } from "node:perf_hooks";
+import { setTimeout as pause } from "node:timers/promises";
 import { OpenTelemetry, OpenTelemetryIdGenerator } from "@ai-sdk/otel";
 import { context, type Meter, metrics, type Tracer, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
@@ -232,7 +233,7 @@ function readerOf({ store, rateLimits, costPerDay }: TelemetryOptions): ReadMetr
     }
     report("golem_forge_cost_last_day_dollars", cost.dollars, {});
     report("golem_forge_cost_limit_per_day_dollars", costPerDay, {});
-    for (const [quantile, value] of Object.entries(eventLoop.read(now))) {
+    for (const [quantile, value] of Object.entries(await eventLoop.read())) {
       report("golem_forge_event_loop_delay_seconds", value, { quantile });
     }
     report("process_resident_memory_bytes", process.memoryUsage.rss(), {});
@@ -243,20 +244,26 @@ function readerOf({ store, rateLimits, costPerDay }: TelemetryOptions): ReadMetr
 
 /** Measures the delay of the event loop over at least ten seconds, regardless of how often it is read. */
 class EventLoopDelay {
-  readonly #histogram = monitorEventLoopDelay({ resolution: 20 });
-  #since = Date.now();
+  readonly #resolutionMs = 20;
+  /** Records the intervals between the calls of a timer, not only by how much they are too long. */
+  readonly #histogram = monitorEventLoopDelay({ resolution: this.#resolutionMs });
+  #since = performance.now();
   #last: Record<string, number> | undefined;
 
   constructor() {
     this.#histogram.enable();
   }
 
-  read(now: number): Record<string, number> {
-    if (this.#last && now - this.#since < 10_000) return this.#last;
-    const at = (percentile: number) => this.#histogram.percentile(percentile) / 1e9;
-    this.#last = { "0.5": at(50), "0.99": at(99), "1": this.#histogram.max / 1e9 };
+  /** Returns seconds by quantile. */
+  async read(): Promise<Record<string, number>> {
+    // A scrape may be the first request after a long delay, which the timer has not recorded yet.
+    await pause(this.#resolutionMs);
+    if (this.#last && performance.now() - this.#since < 10_000) return this.#last;
+    const seconds = (nanoseconds: number) => Math.max(0, nanoseconds / 1e9 - this.#resolutionMs / 1_000);
+    const at = (percentile: number) => seconds(this.#histogram.percentile(percentile));
+    this.#last = { "0.5": at(50), "0.99": at(99), "1": seconds(this.#histogram.max) };
     this.#histogram.reset();
-    this.#since = now;
+    this.#since = performance.now();
     return this.#last;
   }
 }
