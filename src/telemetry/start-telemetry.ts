@@ -97,6 +97,8 @@ export async function startTelemetry(options: TelemetryOptions) {
   const meter: Meter = meters.getMeter("golem-forge");
   const tracer: Tracer = trace.getTracer("golem-forge");
   const instruments = new Instruments(meter);
+  // Prometheus sees no increase in a counter that begins at 1.
+  for (const scope of ["repository", "total"]) instruments.add("golem_forge_cost_warnings", { scope }, 0);
   return {
     instruments,
     models: createModelTelemetry(tracer),

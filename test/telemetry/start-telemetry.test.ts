@@ -60,3 +60,12 @@ test("a scrape right after the event loop was blocked reports it, and an idle ev
     intervals.percentile(50) / 1e9 - 0.01,
   );
 });
+
+test("cost warnings are counted from 0, so that the first one is an increase", async () => {
+  const { scrape } = await scrapedServer(0);
+
+  const sample = await scrape();
+
+  expect(sample('golem_forge_cost_warnings_total{scope="repository"}')).toBe(0);
+  expect(sample('golem_forge_cost_warnings_total{scope="total"}')).toBe(0);
+});
