@@ -15,7 +15,7 @@ import type { Decision, Effect } from "#runtime/store/store.ts";
 import { childStep, type StepChanges } from "#sandbox/sandbox.ts";
 import { createToolbox } from "#toolsets/toolbox.ts";
 import { memoryWorkspace } from "./memory-workspace.ts";
-import { sampleEffect, sampleRun, sampleSpec } from "./store-samples.ts";
+import { sampleEffect, sampleRun, sampleSpec, sampleStep } from "./store-samples.ts";
 import { aTool } from "./toolbox-world.ts";
 
 const base = { commit: "c".repeat(40), branch: "main" };
@@ -140,6 +140,11 @@ export async function effectWorld({
     /** Changes a file of the sandbox, for use by a tool. */
     changeFile(path: string): void {
       pending = [...pending, { path, content: new Uint8Array(1), mode: "100644" }];
+    },
+    /** Ends the run, and removes its log and its changes. */
+    async removeLog(): Promise<void> {
+      await store.advance(sampleStep("r1", { status: "done" }));
+      await store.removeExpired({ runsEndedBefore: Number.MAX_SAFE_INTEGER, deliveriesBefore: 0 });
     },
     /** Plays the end of a child, `r1-a`, that hands over changes of these files. */
     async finishChild(...paths: string[]): Promise<void> {

@@ -14,6 +14,7 @@ import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import { type Effect, requireRun } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
+import { describeRemovedLog } from "#runtime/views/run-summary.ts";
 import { didYouMean } from "#text/closest-match.ts";
 import type { CallContext, CallReview } from "#toolsets/review-call.ts";
 import { resultOfError } from "#toolsets/tool-result.ts";
@@ -81,14 +82,16 @@ export function invokeTool(services: PersonServices): EffectHandler<EffectOf<"to
 async function checkAccess(
   { request: { by, byId } }: PersonEffect,
   run: ActiveRun,
-  options: { now: () => number; signal: AbortSignal },
+  options: Pick<EffectServices, "store" | "now"> & { signal: AbortSignal },
 ): Promise<void> {
   const { owner, repo } = run.spec.origin;
   if (!canWrite(await askPermission(run, { login: by, id: byId }, options))) {
     throw new UserError(`You need write access to ${owner}/${repo} to call tools.`);
   }
-  if (!readBaseCommit(await run.log()))
-    throw new UserError("This run never opened the repository, so it has no tools.");
+  if (!readBaseCommit(await run.log())) {
+    const removed = describeRemovedLog(await requireRun(options.store, run.spec.id));
+    throw new UserError(removed ?? "This run never opened the repository, so it has no tools.");
+  }
 }
 
 async function execute(

@@ -7,8 +7,9 @@ import { answerAt, readBaseCommit, stepsOf } from "#runtime/read-log.ts";
 import type { EffectResult } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
-import type { Store } from "#runtime/store/store.ts";
+import { requireRun, type Store } from "#runtime/store/store.ts";
 import { isQuiet, readView } from "#runtime/views/read-view.ts";
+import { describeRemovedLog } from "#runtime/views/run-summary.ts";
 import { childStep, type StoredChange } from "#sandbox/sandbox.ts";
 import {
   type EffectHandler,
@@ -177,7 +178,7 @@ export function postChanges({
     async perform({ runId, attempts, request: { by, callId, thread } }, run, signal) {
       const view = await readView(store, runId);
       if (!view) return {};
-      const reply = await readChanges(run, by, signal);
+      const reply = await readChanges(store, run, by, signal);
       return postRequest(store, { name: `tool/${runId}/${callId}`, attempts, spec: run.spec }, (options) =>
         frontEnd.showToolReply(view, reply, { ...options, thread }),
       );
@@ -190,9 +191,11 @@ export function postChanges({
   };
 }
 
-async function readChanges(run: ActiveRun, by: string, signal: AbortSignal): Promise<ToolReply> {
+async function readChanges(store: Store, run: ActiveRun, by: string, signal: AbortSignal): Promise<ToolReply> {
   if (!readBaseCommit(await run.log())) {
-    return { kind: "refused", by, message: "The repository is still being opened, so there are no changes yet." };
+    const removed = describeRemovedLog(await requireRun(store, run.spec.id));
+    const message = removed ?? "The repository is still being opened, so there are no changes yet.";
+    return { kind: "refused", by, message };
   }
   const { diff } = await run.workspace(signal);
   return { kind: "changes", by, diff: (await diff?.()) ?? "" };

@@ -3,7 +3,7 @@ import type { Task } from "#domain/result.ts";
 import { type OpenCall, phaseOf, type RunOutcome, type RunSpec, type RunState, type TokenUsage } from "#domain/run.ts";
 import { retryDelay } from "#machines/worker-context.ts";
 import { stateName } from "#runtime/apply-events.ts";
-import type { EffectProblem, StoredRun } from "#runtime/store/store.ts";
+import type { EffectProblem, RunRow, StoredRun } from "#runtime/store/store.ts";
 
 /** The parts of a view that are derived from the log, event by event, so that a log is read only once. */
 export interface RunSummary {
@@ -213,8 +213,8 @@ export interface RunProgress {
 export function progressOf(run: StoredRun, summary: RunSummary, problem: EffectProblem | undefined): RunProgress {
   if (run.unreadable) return { ...paused(run.unreadable.message), ...noProgress, tasks: summary.tasks };
 
-  const { snapshot, logRemovedAt } = run;
-  const removedLog = logRemovedAt === undefined ? undefined : describeRemovedLog(logRemovedAt);
+  const { snapshot } = run;
+  const removedLog = describeRemovedLog(run);
   const { steps, tokens, cost, openCalls, pullRequest, outcome, consecutiveFailures } = snapshot.context;
   const state = stateName(snapshot);
   const progress = { state, openCalls, pullRequest, consecutiveFailures };
@@ -239,8 +239,10 @@ function withoutProgress(task: Task): Task {
   return task.status === "in_progress" ? { ...task, status: "pending" } : task;
 }
 
-function describeRemovedLog(at: number): string {
-  const date = new Date(at).toISOString().slice(0, 10);
+/** Says that the log of a run was removed; undefined if it is kept. */
+export function describeRemovedLog({ logRemovedAt }: Pick<RunRow, "logRemovedAt">): string | undefined {
+  if (logRemovedAt === undefined) return undefined;
+  const date = new Date(logRemovedAt).toISOString().slice(0, 10);
   return `The log of this run was removed on ${date}, because this server keeps logs for a limited time.`;
 }
 

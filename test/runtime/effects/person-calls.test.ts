@@ -178,6 +178,16 @@ describe("a command for a tool", () => {
     });
   });
 
+  test("a command for a tool of a run whose log was removed says that", async () => {
+    const { command, removeLog } = await personWorld();
+    await removeLog();
+
+    const error = await command("/tools").catch((thrown) => thrown);
+
+    expect(error).toBeInstanceOf(UserError);
+    expect(error.message).toMatch(/^The log of this run was removed on \d{4}-\d\d-\d\d, because/);
+  });
+
   test("a command for a tool that fails for a reason nobody can act on does not show it", async () => {
     const { handler, effectOf, run } = await personWorld();
 

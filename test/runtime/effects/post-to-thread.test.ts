@@ -254,6 +254,17 @@ describe("the changes of a run", () => {
     expect(posts).toMatchObject([{ options: { thread: 9 } }]);
   });
 
+  test("the changes of a run whose log was removed are answered with that", async () => {
+    const { services, effect, perform, removeLog } = await effectWorld();
+    const showToolReply = vi.fn(services.frontEnd.showToolReply);
+    await removeLog();
+
+    await perform(postChanges({ ...services, frontEnd: { ...services.frontEnd, showToolReply } }), effect(request));
+
+    const message = expect.stringMatching(/^The log of this run was removed on \d{4}-\d\d-\d\d, because/);
+    expect(showToolReply.mock.calls[0]?.[1]).toEqual({ kind: "refused", by: "ada", message });
+  });
+
   test("the changes of a run that cannot be read are answered with a reason that the person can act on", async () => {
     const { services, effect, run } = await effectWorld();
     const fail = async (error: Error) =>
