@@ -1,6 +1,8 @@
+import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { dumpDatabase, restoreDump } from "#runtime/store/postgres/dump.ts";
 import { backUpDatabase, restoreDatabase } from "#runtime/store/sqlite/maintain-database.ts";
@@ -165,7 +167,12 @@ describe.skipIf(!postgresPrograms)("over PostgreSQL", () => {
 
   test(waitsForItsTurn, () => playInTurn(shared));
 
-  test(postsNothingTwice, async () => {
+  const restoredBy: [string, (file: string, target: string) => Promise<unknown>][] = [
+    ["golem db restore", restoreDump],
+    ["pg_restore", (file, target) => promisify(execFile)("pg_restore", ["--no-owner", `--dbname=${target}`, file])],
+  ];
+
+  test.each(restoredBy)(`${postsNothingTwice}, by %s`, async (_, restore) => {
     const folder = await mkdtemp(join(tmpdir(), "golem-restore-"));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));
     const file = join(folder, "backup");
@@ -174,7 +181,7 @@ describe.skipIf(!postgresPrograms)("over PostgreSQL", () => {
       before: { DATABASE_URL: source },
       after: { DATABASE_URL: target },
       backUp: () => dumpDatabase(source, file),
-      restore: () => restoreDump(file, target),
+      restore: () => restore(file, target),
     });
   });
 });

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
-import { assertReadableSchema } from "#runtime/store/stored-rows.ts";
+import { assertReadableSchema, restoredMarks } from "#runtime/store/stored-rows.ts";
 
 /**
  * The steps of the schema. `schema_version` counts the steps that were applied to a database. A released step is never
@@ -223,6 +223,7 @@ const postgresMigrations: readonly string[] = [
 
 const Name = z.object({ name: z.string() });
 const Version = z.object({ version: z.number() });
+const Identity = z.object({ id: z.string(), known: z.string().nullable() });
 
 /** The schema of all tables, so that the database can be shared with other programs. */
 export const schema = "golem_forge";
@@ -252,13 +253,31 @@ export async function migrate(sql: Sql, database: string): Promise<void> {
   await sql.run("select pg_advisory_xact_lock(hashtext('golem_forge schema'))");
   const version = await schemaVersion(sql, database);
   assertReadableSchema(database, version, postgresMigrations.length);
-  if (version === postgresMigrations.length) return;
+  if (version < postgresMigrations.length) {
+    await sql.script(`create schema if not exists ${schema}`);
+    if (version === 0)
+      await sql.script("create table schema_version (version integer not null); insert into schema_version values (0)");
+    for (const step of postgresMigrations.slice(version)) await sql.script(step);
+    await sql.run("update schema_version set version = $1", [postgresMigrations.length]);
+  }
+  await markIfRestored(sql);
+}
 
-  await sql.script(`create schema if not exists ${schema}`);
-  if (version === 0)
-    await sql.script("create table schema_version (version integer not null); insert into schema_version values (0)");
-  for (const step of postgresMigrations.slice(version)) await sql.script(step);
-  await sql.run("update schema_version set version = $1", [postgresMigrations.length]);
+/**
+ * Notices a database that programs such as pg_restore have restored: there, the table has another id than the one that its comment
+ * has kept from the original.
+ */
+async function markIfRestored(sql: Sql): Promise<void> {
+  const [table] = await sql.query(
+    Identity,
+    `select concat(pg_database.oid, '/', pg_class.oid) as id, obj_description(pg_class.oid, 'pg_class') as known
+      from pg_class, pg_database where pg_class.oid = 'schema_version'::regclass and datname = current_database()
+        and pg_has_role(relowner, 'usage')`,
+  );
+  // Only the owner of a table may comment on it.
+  if (!table || table.known === table.id) return;
+  if (table.known !== null) await sql.script(restoredMarks(schema, Date.now()));
+  await sql.script(`comment on table schema_version is '${table.id}'`);
 }
 
 async function schemaVersion(sql: Sql, database: string): Promise<number> {
