@@ -57,7 +57,7 @@ export const commandHelp = {
   },
   workers: {
     usage: "workers",
-    summary: "list the workers: those in .github/workers/, then the included ones",
+    summary: "list the workers of this checkout and the included ones",
   },
   check: {
     usage: "check [file…]",

@@ -89,11 +89,10 @@ async function initWorker(name = "helper", { cwd }: CommandContext): Promise<str
   const file = await writeNewFile(await findRoot(cwd), `${workersFolder}/${name}.worker`, { text, cwd });
   return `Wrote ${relative(cwd, file)}.
 
-Next:
-  golem check                  validate it after each change
-  golem run ${name} --dry-run   show its files and tools
-  golem run ${name} "a task"    run it on this checkout
-To run it, set GOLEM_FORGE_MODEL and its key. Once it is on the default branch, /run ${name} in an issue starts it.
+Validate it after each change with golem check. With GOLEM_FORGE_MODEL and its key set:
+  golem run ${name} --dry-run   shows its files and tools
+  golem run ${name} "a task"    runs it on this checkout
+Once it is on the default branch, /run ${name} in an issue starts it.
 `;
 }
 
