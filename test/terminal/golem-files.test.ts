@@ -390,6 +390,20 @@ test("golem help shows the options of one command, and every command is in the R
   for (const { usage } of Object.values(commandHelp)) expect(readme).toContain(`| \`golem ${usage}\` |`);
 });
 
+test("golem help fits 80 columns where it is piped", async () => {
+  const world = await golemWorld({ turns: [] });
+
+  const help = world.give(["help"], { isTTY: false });
+  await help.code;
+
+  expect(
+    help
+      .text()
+      .split("\n")
+      .filter((line) => line.length > 80),
+  ).toEqual([]);
+});
+
 test.each(["bash", "zsh", "fish"])("golem completion prints a script for %s that knows all commands", async (shell) => {
   const world = await golemWorld({ turns: [] });
 

@@ -1,8 +1,9 @@
 import { readFile } from "node:fs/promises";
+import type { Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { UserError } from "#domain/errors.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
-import { visible, writeWrapped } from "#terminal/style.ts";
+import { columnsOf, visible, wrapLines, writeWrapped } from "#terminal/style.ts";
 import { didYouMean } from "#text/closest-match.ts";
 import { type CommandContext, exitCodes, parseWords } from "./command-context.ts";
 import { type CommandName, commandHelp, helpText } from "./help.ts";
@@ -82,7 +83,7 @@ const handlers: Record<CommandName, Handler> = {
   async help(args, context) {
     const [name] = positionalsOf("help", args, 1);
     if (name !== undefined && !isCommand(name)) throw new UserError(unknownCommand(name));
-    return print(helpText(name), context);
+    return printHelp(name, context);
   },
 };
 
@@ -103,12 +104,12 @@ export async function golem(args: readonly string[], context: CommandContext): P
 async function execute(args: readonly string[], own: readonly string[], context: CommandContext): Promise<number> {
   const [command, ...rest] = args;
   if (command === undefined) {
-    writeWrapped(context.errors, helpText());
+    writeHelp(undefined, context.errors);
     return exitCodes.misused;
   }
   if (command === "--version" || command === "-v") return print(`golem ${await readVersion()}\n`, context);
   const asksForHelp = own.includes("--help") || own.includes("-h");
-  if (asksForHelp) return print(helpText(isCommand(command) ? command : undefined), context);
+  if (asksForHelp) return printHelp(isCommand(command) ? command : undefined, context);
   if (!isCommand(command)) throw new UserError(unknownCommand(command));
   return handlers[command](rest, context);
 }
@@ -124,6 +125,16 @@ function positionalsOf(command: CommandName, args: readonly string[], max: numbe
   if (stray === undefined) return positionals;
   const takes = max === 0 ? "no arguments" : "one argument";
   throw new UserError(`golem ${command} takes ${takes}, but was also given ${stray}.`);
+}
+
+function printHelp(command: CommandName | undefined, { output }: CommandContext): number {
+  writeHelp(command, output);
+  return exitCodes.answered;
+}
+
+/** Also wrapped where it is piped, such as to a pager. */
+function writeHelp(command: CommandName | undefined, stream: Writable): void {
+  stream.write(wrapLines(helpText(command), columnsOf(stream)));
 }
 
 function print(text: string, { output }: CommandContext): number {
