@@ -24,8 +24,9 @@ const GraphqlResponse = z.object({
   errors: z.array(z.object({ message: z.string(), type: z.string().optional() })).optional(),
 });
 
-/** GraphQL reports with status 200 that its limit is used up, or that GitHub failed. */
-const temporaryProblem = /\brate limit\b|^Something went wrong while executing your query/i;
+/** GraphQL reports with status 200 that a limit is used up, or that GitHub failed. */
+const rateLimited = /\brate limit\b/i;
+const temporaryFailure = /^Something went wrong while executing your query/i;
 
 /** The time for which a name counts as that of the repository it was confirmed to belong to. */
 const nameLifetimeMs = 60_000;
@@ -126,18 +127,19 @@ export class RepositoryApi {
       send().catch((error: unknown) => {
         if (httpStatusOf(error) !== 401) throw error;
         this.#tokens.discard(repository, "api");
-        return send();
+        return send().catch(rejectsNewToken);
       }),
     );
     const response = GraphqlResponse.parse(data);
-    const problem = response.errors?.find(
-      ({ message, type }) => type === "RATE_LIMITED" || temporaryProblem.test(message),
-    );
-    if (!problem) return response;
-    const isUsedUp = String(headers["x-ratelimit-remaining"]) === "0";
-    throw isUsedUp
-      ? limitUsedUp(untilResetMs(headers) ?? 0)
-      : new OutageError(`GitHub did not answer a query: ${problem.message}`);
+    const { errors = [] } = response;
+    if (errors.some(({ message, type }) => type === "RATE_LIMITED" || rateLimited.test(message))) {
+      const isUsedUp = String(headers["x-ratelimit-remaining"]) === "0";
+      const askedMs = isUsedUp ? untilResetMs(headers) : Number(headers["retry-after"] ?? 0) * 1_000;
+      throw limitUsedUp(askedMs ?? 0);
+    }
+    const failure = errors.find(({ message }) => temporaryFailure.test(message));
+    if (failure) throw new OutageError(`GitHub did not answer a query: ${failure.message}`);
+    return response;
   }
 
   /**
@@ -182,11 +184,7 @@ export class RepositoryApi {
           this.#tokens.discard(repository, "api");
         } else throw error;
       }
-      return send().catch((error: unknown) => {
-        throw httpStatusOf(error) === 401
-          ? new OutageError("GitHub rejects a new token (401).", { cause: error })
-          : error;
-      });
+      return send().catch(rejectsNewToken);
     });
   }
 
@@ -228,6 +226,11 @@ export class RepositoryApi {
     this.#tokens.discard(repository, "api");
     await this.#tokens.get(repository, "api");
   }
+}
+
+/** Throws the error of a request with a new token. That GitHub does not know the token yet is an outage. */
+function rejectsNewToken(error: unknown): never {
+  throw httpStatusOf(error) === 401 ? new OutageError("GitHub rejects a new token (401).", { cause: error }) : error;
 }
 
 async function readEnd(

@@ -401,13 +401,20 @@ describe("reading", () => {
     ]);
   });
 
-  test.each([
-    ["its limit is used up", { message: "API rate limit exceeded", type: "RATE_LIMITED" }, 3_000_000],
-    ["GitHub failed", { message: "Something went wrong while executing your query." }, undefined],
-  ])("GraphQL's answer that %s is an outage, and leaves REST its own limit", async (_, problem, waitMs) => {
-    const now = Math.floor(Date.now() / 1_000);
-    const used = { "x-ratelimit-remaining": "0", "x-ratelimit-reset": String(now + 3_600) };
-    const headers = { "x-ratelimit-resource": "graphql", "x-ratelimit-limit": "5000", ...(waitMs && used) };
+  const inAnHour = String(Math.floor(Date.now() / 1_000) + 3_600);
+  const secondary = { message: "You have exceeded a secondary rate limit. Please wait a few minutes." };
+  test.each<[string, object, Record<string, string>, number | undefined]>([
+    [
+      "its limit is used up",
+      { message: "API rate limit exceeded", type: "RATE_LIMITED" },
+      { "x-ratelimit-remaining": "0", "x-ratelimit-reset": inAnHour },
+      3_000_000,
+    ],
+    ["a secondary limit asks to wait", secondary, { "retry-after": "600" }, 590_000],
+    ["a secondary limit says no time", secondary, {}, 50_000],
+    ["GitHub failed", { message: "Something went wrong while executing your query." }, {}, undefined],
+  ])("GraphQL's answer that %s is an outage, and leaves REST its own limit", async (_, problem, limits, waitMs) => {
+    const headers = { "x-ratelimit-resource": "graphql", "x-ratelimit-limit": "5000", ...limits };
     hub.onRequest(({ path }) =>
       path.endsWith("/graphql") ? { status: 200, body: { errors: [problem] }, headers } : undefined,
     );
@@ -606,6 +613,9 @@ describe("a repository with an id", () => {
       revokeTokens();
 
       expect((await github.createComment(1, "Yo")).body).toBe("Yo");
+      revokeTokens();
+      // GraphQL has answered.
+      await expect(github.listReviewThreads(1)).rejects.toThrow("Could not resolve to a PullRequest");
       expect(await github.createGitToken("read", token)).not.toBe(token);
     });
 
@@ -620,6 +630,8 @@ describe("a repository with an id", () => {
       answer(listsComments, { status: 401, body: { message: "Bad credentials" } });
 
       await expect(github.listComments(1)).rejects.toMatchObject({ name: "OutageError" });
+      hub.onRequest(({ path }) => (path.endsWith("/graphql") ? { status: 401, body: {} } : undefined));
+      await expect(github.listReviewThreads(1)).rejects.toMatchObject({ name: "OutageError" });
     });
   });
 });
