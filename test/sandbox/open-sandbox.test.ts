@@ -198,14 +198,24 @@ test("a server outage is not reported as a UserError", async () => {
   expect(error.message).toMatch(/answered 503\. It says: be right back$/);
 });
 
-test("a rate limit of the server is an outage, also with status 403", async () => {
+test.each([
+  ["in seconds", { "retry-after": "60" }, "slow down", 60_000],
+  ["with a date", { "retry-after": new Date(Date.now() + 600_000).toUTCString() }, "slow down", 600_000],
+  ["for a century", { "retry-after": "3153600000" }, "slow down", 3_600_000],
+  ["in words", {}, "You have exceeded a secondary rate limit.", undefined],
+])("a 403 of the server that asks to wait %s is an outage", async (_, headers, text, waitMs) => {
   const repository = await world.repositoryWith({ "a.txt": "1" });
   world.server.options.intercept = (_request, response) => {
-    response.writeHead(403, { "content-type": "text/plain", "retry-after": "60" }).end("slow down");
+    response.writeHead(403, { "content-type": "text/plain", ...headers }).end(text);
     return true;
   };
 
-  await expect(world.open(repository)).rejects.toBeInstanceOf(OutageError);
+  const error: unknown = await world.open(repository).catch((reason: unknown) => reason);
+
+  expect(error).toBeInstanceOf(OutageError);
+  const { retryAt } = error as OutageError;
+  if (waitMs === undefined) expect(retryAt).toBeUndefined();
+  else expect(Math.abs(Number(retryAt) - Date.now() - waitMs)).toBeLessThan(30_000);
 });
 
 /** The same repository for another tenant, so that nothing of it is in the cache. */

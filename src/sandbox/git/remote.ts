@@ -276,7 +276,10 @@ async function exchange(connection: Connection, post: Send): Promise<GitResponse
   if (renewed === token) return response;
   connection.tokens.set(post.access, Promise.resolve(renewed));
   await readBody(response);
-  return sendOnce(connection, post, renewed);
+  const repeated = await sendOnce(connection, post, renewed);
+  if (repeated.status !== 401) return repeated;
+  await readBody(repeated);
+  throw new OutageError(`The git server of ${connection.name} rejects a new token (401).`);
 }
 
 async function sendOnce(
@@ -313,10 +316,10 @@ async function errorFor(connection: Connection, access: "read" | "write", respon
     return new UserError(`The repository ${name} has moved: the git server redirects to another address.`);
   }
   const message = `The git server of ${name} answered ${status}.${details}`;
-  // GitHub also answers with 403 and Retry-After when a rate limit is reached.
+  // GitHub also answers with 403 when a rate limit is reached, with Retry-After or in words.
   const { retryAfterMs } = response;
   if (retryAfterMs !== undefined) return new OutageError(message, { retryAt: Date.now() + retryAfterMs });
-  if (status >= 500 || status === 429) return new OutageError(message);
+  if (status >= 500 || status === 429 || /\brate limit\b/i.test(details)) return new OutageError(message);
   if (status === 401 || status === 403) {
     const action = access === "read" ? "read" : "push to";
     return new UserError(`The git server does not allow this app to ${action} ${name} (${status}).${details}`);

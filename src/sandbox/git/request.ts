@@ -86,9 +86,14 @@ function attempt({
   });
 }
 
+/** A server may ask for any time, and the limits of GitHub last an hour. */
+const maxRetryAfterMs = 60 * 60_000;
+
+/** Returns the milliseconds to wait by a header that has seconds or a date. */
 function retryAfterOf(header: string | undefined): number | undefined {
-  const seconds = Number(header ?? Number.NaN);
-  return Number.isFinite(seconds) ? seconds * 1_000 : undefined;
+  if (header === undefined) return undefined;
+  const ms = /^\d+$/.test(header.trim()) ? Number(header) * 1_000 : Date.parse(header) - Date.now();
+  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), maxRetryAfterMs);
 }
 
 async function* readChunks(

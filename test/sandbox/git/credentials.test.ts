@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { UserError } from "#domain/errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import { pushAll, type SandboxWorld, startSandboxWorld } from "../../support/sandbox-world.ts";
 
 const good = "ghs_goodgoodgoodgoodgoodgoodgoodgood1234";
@@ -38,6 +38,15 @@ test("a token that was revoked early is replaced once, for a fetch and for a pus
 
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(commit);
   expect(replaced).toBe(2);
+});
+
+test("a new token that the server does not accept either is an outage", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const token = async (_: string, rejected?: string) => (rejected === bad ? `${bad} again` : bad);
+
+  const opening = world.open(repository, { source: { tenant: repository.url, url: repository.url, token } });
+
+  await expect(opening).rejects.toBeInstanceOf(OutageError);
 });
 
 test("the error for a rejected token does not contain it", async () => {
