@@ -1,4 +1,4 @@
-import { SerialQueue } from "#domain/async-work.ts";
+import { isTemporary, SerialQueue } from "#domain/async-work.ts";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import { GitHubRefusalError } from "#domain/github.ts";
@@ -53,6 +53,9 @@ type TimedEvents = AppliedEvents & { appliedAt: number };
 const queues: readonly EffectQueue[] = ["work", "thread", "status"];
 const firstBackoffMs = 1_000;
 const maxBackoffMs = 5 * 60_000;
+/** The work of a run that has failed several times because of an outage is tried again this often, however long it lasts. */
+const outageRetryMs = 30_000;
+const noResponse = "GitHub does not respond. The run continues when it does.";
 
 /** Processes one run as its only writer. Events are applied during effects, so people can interrupt it. */
 export class RunSession {
@@ -328,6 +331,15 @@ export class RunSession {
       }
       if (error instanceof OutageError && error.retryAt !== undefined) {
         await this.#postpone(effect, { until: error.retryAt, reason: error.message, cause: error, isCounted: true });
+        return undefined;
+      }
+      if (effect.attempts >= handler.maxAttempts && effect.queue === "work" && isTemporary(error)) {
+        await this.#postpone(effect, {
+          until: now() + outageRetryMs,
+          reason: noResponse,
+          cause: error,
+          isCounted: true,
+        });
         return undefined;
       }
       onError(error, { runId: this.runId, kind: effect.request.kind });

@@ -341,6 +341,39 @@ test("the same reason is shown again once something of the run was performed in 
   await scheduler.drain(0);
 });
 
+test("an outage ends no run: after its attempts the work is tried again every half minute, and the status says so", async () => {
+  const onFailure = vi.fn<EffectHandler["onFailure"]>(async () => ({}));
+  let isOut = true;
+  const { start, store, clock, scheduler, performed } = schedulerWorld(
+    {
+      "sandbox.open": async () => {
+        if (isOut) throw new OutageError("The git server answered 503.");
+        return {};
+      },
+    },
+    { onFailure },
+  );
+  await start(sampleEffect("r1", "k1", { request: { kind: "sandbox.open" } }));
+
+  for (const waitMs of [1_000, 2_000, 30_000, 30_000]) {
+    await scheduler.idle();
+    clock.now += waitMs;
+    scheduler.wake("r1");
+  }
+  await scheduler.idle();
+  expect(performed.filter((kind) => kind === "sandbox.open")).toHaveLength(5);
+  const reason = "GitHub does not respond. The run continues when it does.";
+  expect(await store.effectProblem("r1")).toEqual({ kind: "postponed", reason });
+  isOut = false;
+  clock.now += 30_000;
+  scheduler.wake("r1");
+  await scheduler.idle();
+
+  expect(await store.effectProblem("r1")).toBeUndefined();
+  expect(onFailure).not.toHaveBeenCalled();
+  await scheduler.drain(0);
+});
+
 describe("an effect that cannot be performed now", () => {
   /** Performs the effect once, with this error. */
   async function attempt(error: Error, { sends = false } = {}) {
