@@ -3,7 +3,7 @@ import { type AuthorizedCommand, executeCommand } from "#bot/commands/execute-co
 import { parseMention, parseThreadCommand, type ThreadCommand } from "#bot/commands/thread-command.ts";
 import { postComment } from "#bot/github/post-comment.ts";
 import { httpStatusOf } from "#bot/github/refusals.ts";
-import { inline } from "#bot/render/markdown.ts";
+import { code, inline } from "#bot/render/markdown.ts";
 import { renderPaused } from "#bot/render/render-reply.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub, GitHubRefusalError, type ReactionContent } from "#domain/github.ts";
@@ -17,10 +17,12 @@ import {
   type DeliveryProblem,
   defineHandler,
   ignoreThread,
+  mayBeOutOfOrder,
   queueOf,
   threadEventKey,
 } from "./handler.ts";
 import {
+  commentKeyOf,
   type IncomingComment,
   ignoreAuthor,
   readCommentPayload,
@@ -145,6 +147,11 @@ async function handleComment(comment: IncomingComment, context: DeliveryContext)
     return;
   }
   if (!isAllowed) return refuse(action);
+  const later = await findLaterCommand(command.kind, action);
+  if (later) {
+    const text = `GitHub delivered this comment late. The later command ${code(`/${later}`)} had been processed by then, so nothing was done. Comment again if you still want it.`;
+    return reply(text, action);
+  }
   await reportReopening(action);
   return handleCommand(command, action);
 }
@@ -225,6 +232,38 @@ async function refuseApp(command: ThreadCommand, action: Action): Promise<void> 
   );
 }
 
+const endingCommands: readonly ThreadCommand["kind"][] = ["stop", "cancel", "exit"];
+const orderedCommands = [...endingCommands, "resume", "run", "retry"] as const;
+
+/** The commands that are not executed after one of these, which somebody gave later. */
+const replacedBy: Partial<Record<ThreadCommand["kind"], readonly ThreadCommand["kind"][]>> = {
+  stop: orderedCommands,
+  cancel: orderedCommands,
+  exit: orderedCommands,
+  resume: orderedCommands,
+  run: endingCommands,
+  retry: endingCommands,
+  mention: endingCommands,
+};
+
+/** Returns the newest command of the thread that replaces this one and has been processed already: GitHub delivers in any order. */
+async function findLaterCommand(
+  kind: ThreadCommand["kind"],
+  { comment, context, github }: Action,
+): Promise<ThreadCommand["kind"] | undefined> {
+  const { thread, commentId, key, seen } = comment;
+  const replacing = replacedBy[kind];
+  if (!replacing || commentId === undefined || !mayBeOutOfOrder(seen?.at)) return undefined;
+  const runs = context.runs();
+  if (await runs.hasRecorded(key)) return undefined;
+  for (const { id, own, body, createdAt } of (await github.listComments(thread.thread)).toReversed()) {
+    const later = parseThreadCommand(body).kind;
+    if (own || id <= commentId || !replacing.includes(later)) continue;
+    if (await runs.hasRecorded(commentKeyOf(id, createdAt))) return later;
+  }
+  return undefined;
+}
+
 interface Action {
   comment: IncomingComment;
   context: DeliveryContext;
@@ -244,6 +283,8 @@ async function handleCommand(command: AuthorizedCommand, action: Action): Promis
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     await reply(error.message, action);
+    // An earlier command that arrives later is not executed after this one.
+    if (replacedBy[command.kind]) await context.runs().recordKey(comment.key);
   }
   await reaction;
 }

@@ -1,13 +1,29 @@
 import { UserError } from "#domain/errors.ts";
 import { startTriggered } from "./handle-triggers.ts";
-import { type DeliveryContext, defineHandler, ignoreThread, queueOf, threadEventKey, threadOf } from "./handler.ts";
+import {
+  type DeliveryContext,
+  defineHandler,
+  ignoreThread,
+  mayBeOutOfOrder,
+  queueOf,
+  threadEventKey,
+  threadOf,
+} from "./handler.ts";
 import { IssuePayload, locationOf, PullRequestPayload, type ThreadPayload } from "./payloads.ts";
 
 /** Stops the runs of a closed thread, which can be resumed when it is reopened. */
 export const issueClosed = defineHandler(IssuePayload, {
   queue: (payload) => queueOf(payload, payload.issue.number),
   ignore: (payload, scope) => ignoreThread(payload, payload.issue.updated_at, scope),
-  handle: (payload, context) => endThread("requestStop", payload, payload.issue, context),
+  handle: async (payload, context) => {
+    const { number, updated_at } = payload.issue;
+    const thread = threadOf(payload, number);
+    if (mayBeOutOfOrder(updated_at) && (await context.runs().threadActivity(thread)) === "live") {
+      // It was reopened before this was processed.
+      if ((await context.openGitHub(thread).getIssue(number))?.state === "open") return;
+    }
+    await endThread("requestStop", payload, payload.issue, context);
+  },
 });
 
 /** Ends the runs that opened this pull request, and stops the other runs of its thread. */

@@ -75,6 +75,13 @@ export function defineHandler<Payload>(
 /** GitHub redelivers for three days, and keys of handled events are kept for longer than this. */
 const maxAgeMs = 7 * 24 * 60 * 60_000;
 
+/** GitHub guarantees no order: what happened after an event that arrives later than this may have been processed already. */
+const maxOrderedMs = 10_000;
+
+export function mayBeOutOfOrder(at: Date | undefined): boolean {
+  return at !== undefined && Date.now() - at.getTime() > maxOrderedMs;
+}
+
 /** Returns the reason why an event of this thread is ignored, for any kind of event; undefined if it is not. */
 export function ignoreThread(
   { repository }: Pick<ThreadPayload, "repository">,

@@ -30,13 +30,17 @@ export function readCommentPayload(payload: CommentPayload, deliveryId: string):
   const at = comment.created_at;
   return {
     ...readIssue(payload, at, { isFirst: issue.comments !== undefined && issue.comments <= 1 }),
-    key: at ? `comment ${comment.id} ${at.toISOString()}` : deliveryId,
+    key: at ? commentKeyOf(comment.id, at) : deliveryId,
     by: comment.user?.login ?? "ghost",
     byId: comment.user?.id,
     viaApp: appOf(comment),
     text: comment.body ?? "",
     commentId: comment.id,
   };
+}
+
+export function commentKeyOf(id: number, createdAt: Date): string {
+  return `comment ${id} ${createdAt.toISOString()}`;
 }
 
 export function readIssueText(payload: IssuePayload, deliveryId: string): IncomingComment {

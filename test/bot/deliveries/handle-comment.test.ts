@@ -271,6 +271,7 @@ describe("authorization", () => {
     const close = (updated_at: string, id: string) =>
       world.send(world.issuePayload("closed", { issue: { updated_at } }), { name: "issues", id });
     const [first, second] = [eventTime.toISOString(), new Date(eventTime.getTime() + 1_000).toISOString()];
+    world.hub.as("mia").close(1);
 
     await close(first, "d1");
     await close(second, "d2");
@@ -284,6 +285,7 @@ describe("authorization", () => {
     ["pull_request", "closed"],
   ])("%s.%s stops the runs without a comment", async (name, action) => {
     const { issue, ...payload } = world.issuePayload(action);
+    world.hub.as("mia").close(1);
     runs.requestStop.mockRejectedValue(new UserError("Nothing is running here."));
 
     const thread = name === "issues" ? { issue } : { pull_request: issue };
@@ -853,6 +855,72 @@ describe("each command", () => {
     await runs.recordKey(commentKey(79));
     await say("/update", 79);
     expect(world.replies).toHaveLength(length);
+  });
+});
+
+describe("a comment or event that arrives late", () => {
+  const nothingDone =
+    /delivered this comment late\. The later command `\/\w+` had been processed by then, so nothing was done/;
+
+  test.each<[string, string, { isProcessed: boolean; counts: boolean }]>([
+    ["/stop", "/resume go on", { isProcessed: true, counts: false }],
+    ["/stop", "/resume go on", { isProcessed: false, counts: true }],
+    ["/stop", "Thanks.", { isProcessed: true, counts: true }],
+    ["/cancel", "/run fixer again", { isProcessed: true, counts: false }],
+    ["/exit", "/retry", { isProcessed: true, counts: false }],
+    ["/resume", "/stop", { isProcessed: true, counts: false }],
+    ["/run fixer", "/cancel", { isProcessed: true, counts: false }],
+    ["/run fixer", "/run fixer again", { isProcessed: true, counts: true }],
+    ["/retry", "/exit", { isProcessed: true, counts: false }],
+    ["@golem-forge go on", "/stop", { isProcessed: true, counts: false }],
+    ["/clear", "/stop", { isProcessed: true, counts: true }],
+  ])("%s is executed only if no later command replaces it: %s, %j", async (body, later, { isProcessed, counts }) => {
+    world.addComment({ id: 80, body: later, login: "ada" });
+    if (isProcessed) await runs.recordKey(commentKey(80));
+
+    await world.comment({ body, comment: { id: 70 } });
+
+    const { requestStop, requestCancel, requestExit, requestResume, requestRetry, clearConversation } = runs;
+    const requests = [requestStop, requestCancel, requestExit, requestResume, requestRetry, clearConversation];
+    const done = [...requests, runs.startRun, runs.deliverMessage].filter(({ mock }) => mock.calls.length > 0);
+    expect(done).toHaveLength(counts ? 1 : 0);
+    expect(world.replies.filter((reply) => nothingDone.test(reply))).toHaveLength(counts ? 0 : 1);
+  });
+
+  test("a late command is not executed after a later one that was refused", async () => {
+    runs.requestResume.mockRejectedValueOnce(new UserError("No worker is paused."));
+
+    await world.comment({ body: "/resume", comment: { id: 80 } });
+    await world.comment({ body: "/stop", comment: { id: 70 } });
+
+    expect(runs.requestStop).not.toHaveBeenCalled();
+    expect(world.replies).toEqual([
+      expect.stringContaining("No worker is paused."),
+      expect.stringMatching(nothingDone),
+    ]);
+  });
+
+  test("a command that is processed again gets its own reply, whatever was said since", async () => {
+    world.addComment({ id: 80, body: "/resume", login: "ada" });
+    for (const id of [70, 80]) await runs.recordKey(commentKey(id));
+    runs.requestCancel.mockResolvedValueOnce({ closed: [12], unreadable: [] });
+
+    await world.comment({ body: "/cancel", comment: { id: 70 } });
+
+    expect(world.replies).toEqual([expect.stringContaining("12 has ended, because the pull request was closed.")]);
+  });
+
+  test("other comments are not read for a command that arrives in time", async () => {
+    await world.comment({ body: "/stop", comment: { created_at: new Date().toISOString() } });
+
+    expect(runs.requestStop).toHaveBeenCalledOnce();
+    expect(world.requests.filter((request) => /^GET .*\/comments/.test(request))).toEqual([]);
+  });
+
+  test("an issue that was closed and reopened since stops nothing", async () => {
+    await world.send(world.issuePayload("closed"), { name: "issues" });
+
+    expect(runs.requestStop).not.toHaveBeenCalled();
   });
 });
 
