@@ -52,6 +52,10 @@ export interface Workspace {
   /** Deletes a file, or with `recursive` a directory. Resolves to the paths of the deleted files. */
   remove(path: string, options?: { recursive?: boolean }): Promise<string[]>;
   move(from: string, to: string, options?: { overwrite?: boolean }): Promise<void>;
+  /** Throws what `write` would throw for a content of this many bytes. Changes nothing. */
+  checkWrite?(path: string, size: number): Promise<void>;
+  /** Throws what `move` would throw. Changes nothing. */
+  checkMove?(from: string, to: string, options?: { overwrite?: boolean }): Promise<void>;
   /** The entries of a directory, or with `recursive` everything below it, sorted by path. */
   list(path: string, options?: { recursive?: boolean }): Promise<Entry[]>;
   /** The paths of all files, zones included, sorted. Cheap enough for glob and grep. */

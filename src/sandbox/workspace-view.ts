@@ -81,6 +81,11 @@ export function createWorkspaceView(
     remove: (path, options) => loaded(() => remove(view, resolvePath(view, path), options?.recursive ?? false)),
     move: (from, to, options) =>
       writable(() => move(view, resolvePath(view, from), resolvePath(view, to), options?.overwrite ?? false)),
+    checkWrite: (path, size) => writable(() => assertWritable(view, resolvePath(view, path), size)),
+    checkMove: (from, to, options) =>
+      writable(() => {
+        planMove(view, resolvePath(view, from), resolvePath(view, to), options?.overwrite ?? false);
+      }),
     list: async (path, options) => runInTurns(await loaded(() => list(view, path, options?.recursive ?? false))),
     paths: async () => filePaths(view),
     contents: async function* (paths) {
@@ -317,13 +322,17 @@ const maxRunBytes = 256 * 1024 ** 2;
 
 function write(view: View, path: string, content: Uint8Array | string, executable: boolean | undefined): void {
   const bytes = typeof content === "string" ? Buffer.from(content) : content;
-  assertWritableLocation(view, path);
-  assertAllowed(view.zones.ruleFor(path), path, "write");
-  assertNoCollision(view, path);
-  assertNotLfsPointer(view, path);
-  assertWithinLimits(view, path, bytes.length);
+  assertWritable(view, path, bytes.length);
   const mode = executable === undefined ? undefined : modeOfEntry({ type: "file", executable });
   view.overlay.write(view.zones.spaceOf(path), path, bytes, mode);
+}
+
+function assertWritable(view: View, path: string, size: number, leaving?: string): void {
+  assertWritableLocation(view, path);
+  assertAllowed(view.zones.ruleFor(path), path, "write");
+  assertNoCollision(view, path, leaving);
+  assertNotLfsPointer(view, path);
+  assertWithinLimits(view, path, size);
 }
 
 /** Throws if a file cannot be written there: over a folder, a link or a submodule, below a file, or outside the view. */
@@ -433,8 +442,15 @@ function removableFiles(view: View, folder: string): string[] {
 }
 
 function move(view: View, from: string, to: string, overwrite: boolean): void {
+  const moves = planMove(view, from, to, overwrite);
+  const located = (path: string) => ({ space: view.zones.spaceOf(path), path });
+  view.overlay.move(moves.map(({ file, target }) => ({ from: located(file), to: located(target) })));
+}
+
+/** Returns the files that a move affects. Throws if it is impossible. */
+function planMove(view: View, from: string, to: string, overwrite: boolean): { file: string; target: string }[] {
   const node = requireNode(view, from);
-  if (from === to) return;
+  if (from === to) return [];
   if (isWithin(to, from) && node.type === "directory")
     throw toolError("INVALID_PATH", `${displayPath(from)} cannot be moved into itself.`);
 
@@ -442,9 +458,7 @@ function move(view: View, from: string, to: string, overwrite: boolean): void {
   const moves = files.map((file) => ({ file, target: to + file.slice(from.length) }));
   if (nodeAt(view, to) && (node.type === "directory" || !overwrite)) throw existsError(displayPath(to));
   for (const { file, target } of moves) assertMovable(view, file, target, from);
-
-  const located = (path: string) => ({ space: view.zones.spaceOf(path), path });
-  view.overlay.move(moves.map(({ file, target }) => ({ from: located(file), to: located(target) })));
+  return moves;
 }
 
 function assertMovable(view: View, file: string, target: string, from: string): void {
@@ -455,11 +469,7 @@ function assertMovable(view: View, file: string, target: string, from: string): 
   for (const folder of foldersAbove(file)) if (nodeAt(view, folder)?.type === "symlink") throw linkError(view, folder);
 
   assertAllowed(view.zones.ruleFor(file), file, "delete");
-  assertWritableLocation(view, target);
-  assertAllowed(view.zones.ruleFor(target), target, "write");
-  assertNoCollision(view, target, from);
-  assertNotLfsPointer(view, target);
-  assertWithinLimits(view, target, node?.size ?? 0);
+  assertWritable(view, target, node?.size ?? 0, from);
 }
 
 function submoduleError(path: string): ToolError {

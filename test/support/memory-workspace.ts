@@ -101,6 +101,11 @@ export function memoryWorkspace(
         tree.delete(file);
       }
     },
+    checkMove: async (from, to, { overwrite = false } = {}) => {
+      if ((await workspace.exists(to)) && (!overwrite || isDirectory(resolve(from)))) {
+        throw new ToolError(`${to} exists.`, { code: "FILE_EXISTS" });
+      }
+    },
     list: async (path, { recursive = false } = {}) => {
       const root = resolve(path);
       if (tree.has(root)) throw new ToolError(`${root} is a file.`, { code: "NOT_A_DIRECTORY" });

@@ -60,6 +60,10 @@ export function createApplyPatchTool(
     approvalReason: () => "The worker wants to apply a patch.",
     preview: async (args) => {
       const files = (await prepare(args, workspace, options)).map(newState);
+      // A deletion may make room for another file of the patch.
+      if (files.every(({ content }) => content !== undefined)) {
+        for (const { path, content = "" } of files) await workspace.checkWrite?.(path, Buffer.byteLength(content));
+      }
       const previews = files.map(({ path, content, executable }) =>
         previewWrite(workspace, path, content, { executable }),
       );

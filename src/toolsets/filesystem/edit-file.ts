@@ -50,7 +50,9 @@ export function createEditFileTool(
     approvalReason: ({ path }) => `The worker wants to change ${quoted(path)}.`,
     preview: async (args) => {
       const { path, after, encoding } = await prepare(args, workspace, options);
-      return previewChanges([await previewWrite(workspace, path, encodeText({ text: after, encoding }, path))]);
+      const content = encodeText({ text: after, encoding }, path);
+      await workspace.checkWrite?.(path, content.length);
+      return previewChanges([await previewWrite(workspace, path, content)]);
     },
     execute: async (args) => {
       const { path, before, after, encoding, by } = await prepare(args, workspace, options);

@@ -3,7 +3,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { existsError, folderDeletionError } from "#sandbox/paths.ts";
+import { folderDeletionError } from "#sandbox/paths.ts";
 import type { FileVersions } from "#sandbox/preview-files.ts";
 import { quoted } from "#text/visible-text.ts";
 import { FileRules, type FileToolOptions, filesAt, previewChanges, previewWrite, versionOf } from "./file-changes.ts";
@@ -33,9 +33,7 @@ export function createMoveFileTool(
       const paths = await filesAt(workspace, from);
       // Nobody is asked about a call that can only fail.
       assertOutside(from, to);
-      if ((await workspace.exists(to)) && (!args.overwrite || (await workspace.stat(from)).type === "directory")) {
-        throw existsError(to);
-      }
+      await workspace.checkMove?.(from, to, { overwrite: args.overwrite ?? false });
       const files = paths.map(async (path): Promise<FileVersions[]> => {
         const moved = await versionOf(workspace, path);
         if (!moved) return [];

@@ -42,6 +42,7 @@ export function createWriteFileTool(
     approvalReason: ({ path }) => `The worker wants to write ${quoted(path)}.`,
     preview: async (args) => {
       const { path, content } = await prepare(workspace, args, options);
+      await workspace.checkWrite?.(path, content.length);
       return previewChanges([await previewWrite(workspace, path, content)]);
     },
     execute: async (args) => {

@@ -1,5 +1,6 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { FilesystemToolset } from "#compat/class-tools.ts";
+import { ToolError } from "#domain/errors.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import { isProtectedPath, namesPath } from "#toolsets/filesystem/file-changes.ts";
 import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
@@ -7,6 +8,7 @@ import { createDeleteFileTool } from "#toolsets/filesystem/move-and-delete.ts";
 import { createReadFileTool } from "#toolsets/filesystem/read-file.ts";
 import { createWriteFileTool } from "#toolsets/filesystem/write-file.ts";
 import { memoryWorkspace } from "../../support/memory-workspace.ts";
+import { startSandboxWorld } from "../../support/sandbox-world.ts";
 import { toolContext, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 const world = (files: WorldOptions["files"], options: WorldOptions = {}) =>
@@ -658,6 +660,26 @@ describe("approval", () => {
 
     await expect(preview(tool, args)).rejects.toMatchObject({ code });
   });
+});
+
+test("nobody is asked to change a file through a link, or one whose name differs from an existing one in case only", async () => {
+  const git = await startSandboxWorld();
+  onTestFinished(() => git.close());
+  const link = { link: ".github" };
+  const repository = await git.repositoryWith({ ".github/ci.yml": "a\n", Justfile: "a\n", "a.txt": "a\n", link });
+  const sandbox = await git.open(repository);
+  const { preview, call } = await toolsetWorld(filesystemToolset, { sandbox });
+
+  for (const path of ["link/ci.yml", "JUSTFILE", "a.txt/b"]) {
+    await expect(preview("write_file", { path, content: "b\n" })).rejects.toThrow(ToolError);
+    await expect(preview("move_file", { from: "a.txt", to: path })).rejects.toThrow(ToolError);
+  }
+  await expect(
+    preview("apply_patch", { patch: "--- /dev/null\n+++ b/link/x.yml\n@@ -0,0 +1 @@\n+b\n" }),
+  ).rejects.toThrow("Writing through links is not supported.");
+  await call("read_file", { path: "a.txt" });
+  const replaced = "--- a/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n--- /dev/null\n+++ b/a.txt/b\n@@ -0,0 +1 @@\n+b\n";
+  expect(await preview("apply_patch", { patch: replaced })).toContain("a.txt/b\nadded");
 });
 
 const lfsPointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${"0".repeat(64)}\nsize 12345\n`;
