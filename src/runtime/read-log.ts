@@ -6,18 +6,18 @@ import type { FinishedCall } from "#toolsets/toolset.ts";
 type ModelAnswered = Extract<RunEvent, { type: "model.answered" }>;
 
 /**
- * Returns a function that derives a value from a log. The value is cached per log and updated with the events appended
- * since the last call, so that the cost of a step does not depend on the length of its run.
+ * Returns a function that derives a value from a list that only grows, such as a log. The value is cached per list and updated
+ * with the items appended since the last call, so that the cost of a step does not depend on the length of its run.
  */
-export function foldForward<State>(
+export function foldForward<State, Item = LoggedEvent>(
   create: () => State,
-  add: (state: State, event: LoggedEvent) => void,
-): (log: readonly LoggedEvent[]) => State {
-  const known = new WeakMap<readonly LoggedEvent[], { state: State; length: number }>();
-  return (log) => {
-    const fold = known.getOrInsertComputed(log, () => ({ state: create(), length: 0 }));
-    for (const event of log.slice(fold.length)) {
-      add(fold.state, event);
+  add: (state: State, item: Item) => void,
+): (list: readonly Item[]) => State {
+  const known = new WeakMap<readonly Item[], { state: State; length: number }>();
+  return (list) => {
+    const fold = known.getOrInsertComputed(list, () => ({ state: create(), length: 0 }));
+    for (const item of list.slice(fold.length)) {
+      add(fold.state, item);
       fold.length += 1;
     }
     return fold.state;
@@ -147,9 +147,15 @@ const callsOf = foldForward(
 
 /** Returns the model that a person chose last; undefined if none was chosen. */
 export function chosenModel(log: readonly LoggedEvent[]): string | undefined {
-  const changed = log.findLast(({ event }) => event.type === "model.changed")?.event;
-  return changed?.type === "model.changed" ? changed.model : undefined;
+  return foldChoice(log).model;
 }
+
+const foldChoice = foldForward(
+  (): { model: string | undefined } => ({ model: undefined }),
+  (state, { event }) => {
+    if (event.type === "model.changed") state.model = event.model;
+  },
+);
 
 /** Returns what identifies the check results of a commit that were reported to the run, oldest first. */
 export function reportedDigests(log: readonly LoggedEvent[], commit: string): string[] {

@@ -16,7 +16,14 @@ import {
 } from "#models/models.ts";
 import { estimateToolTokens } from "#models/offer-tools.ts";
 import { RecentCosts, remainingBudget } from "#runtime/daily-budget.ts";
-import { buildTranscript, failuresIn, fitTranscript, sizeOf } from "#runtime/model/transcript.ts";
+import {
+  buildTranscript,
+  failuresIn,
+  fitTranscript,
+  sizeOf,
+  sizeOfAll,
+  sizeOfTranscript,
+} from "#runtime/model/transcript.ts";
 import { chosenModel, foldForward } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
@@ -129,7 +136,10 @@ async function askModel(
     if (summary) events.push(summary);
     else unused = compacted && { usage: compacted.usage, cost: compacted.cost };
     const event = summary && { id: lastSeenId + 1, runId: "", at: 0, event: summary };
-    const messages = fitTranscript(buildTranscript(event ? [...log, event] : log), available);
+    const conversation = event ? [...log, event] : log;
+    const transcript = buildTranscript(conversation);
+    const fits = sizeOfTranscript(conversation) <= available;
+    const messages = fits ? transcript : fitTranscript(transcript, available);
     if (!messages) {
       const reason = `The conversation, with the worker's instructions and tools, is longer than the ${maxTokens.toLocaleString("en-US")} tokens that this worker's max_context_tokens allows. Start again with a smaller task, or raise it.`;
       return [...events, { type: "model.failed", reason, retryable: false, ...unused }];
@@ -257,12 +267,12 @@ async function compactConversation(
   log: readonly LoggedEvent[],
   { maxTokens, call }: { maxTokens: number; call: (messages: ModelMessage[]) => ModelRequest },
 ): Promise<Compacted | undefined> {
-  const messages = buildTranscript(log);
-  const size = sizeOfAll(messages);
+  const size = sizeOfTranscript(log);
   if (size <= maxTokens * compactAt) return undefined;
+  const messages = buildTranscript(log);
   const throughId = lastSummarizedId(log, messages, maxTokens * keptShare);
   const placeholder: Compacted = { ...noSummary, throughId };
-  const saved = size - sizeOfAll(buildTranscript([...log, { id: 0, runId: "", at: 0, event: placeholder }]));
+  const saved = size - sizeOfTranscript([...log, { id: 0, runId: "", at: 0, event: placeholder }]);
   if (saved < maxTokens * minSavedShare) return undefined;
 
   const fitted = fitTranscript(messages, maxTokens - sizeOf(summaryRequest));
@@ -293,8 +303,4 @@ function lastSummarizedId(log: readonly LoggedEvent[], messages: readonly ModelM
     throughId = id - 1;
   }
   return throughId;
-}
-
-function sizeOfAll(messages: readonly ModelMessage[]): number {
-  return messages.reduce((sum, message) => sum + sizeOf(message), 0);
 }

@@ -31,10 +31,18 @@ export function buildTranscript(log: readonly LoggedEvent[]): ModelMessage[] {
   return calls.length === 0 ? [...messages, ...pending.map(({ message }) => message)] : [...messages];
 }
 
+/** Returns the estimated tokens of these messages. */
+export function sizeOfTranscript(log: readonly LoggedEvent[]): number {
+  const { messages, pending, calls } = transcriptOf(log);
+  const unread = calls.length === 0 ? pending.map(({ message }) => message) : [];
+  return addedSizes(messages).tokens + sizeOfAll(unread);
+}
+
 interface Transcript {
   log: LoggedEvent[];
   /** The number of the model's answers, also of those that were summarized or cleared. */
   steps: number;
+  /** Grows at its end only: another list takes its place when the conversation is compacted or cleared. */
   messages: ModelMessage[];
   /** Messages of people that the model has not read. */
   pending: { id: number; message: ModelMessage }[];
@@ -372,6 +380,17 @@ export function sizeOf(message: ModelMessage): number {
     return estimateTokens(text) + files * tokensPerFile;
   });
 }
+
+export function sizeOfAll(messages: readonly ModelMessage[]): number {
+  return messages.reduce((sum, message) => sum + sizeOf(message), 0);
+}
+
+const addedSizes = foldForward(
+  () => ({ tokens: 0 }),
+  (sum, message: ModelMessage) => {
+    sum.tokens += sizeOf(message);
+  },
+);
 
 function shortenMessage(message: ToolMessage | AssistantMessage): ModelMessage {
   return shortened.getOrInsertComputed(message, () =>

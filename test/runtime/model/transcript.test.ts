@@ -6,7 +6,7 @@ import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { Limits } from "#domain/worker.ts";
 import { workerMachine } from "#machines/worker-machine.ts";
-import { buildTranscript } from "#runtime/model/transcript.ts";
+import { buildTranscript, sizeOfAll, sizeOfTranscript } from "#runtime/model/transcript.ts";
 import { propertyRuns } from "../../support/property-runs.ts";
 
 const usage = { inputTokens: 1, outputTokens: 1 };
@@ -197,7 +197,9 @@ describe("any sequence of events", () => {
         const growing: LoggedEvent[] = [];
         for (const event of log) {
           growing.push(event);
-          expect(buildTranscript(growing)).toEqual(buildTranscript([...growing]));
+          const messages = buildTranscript(growing);
+          expect(messages).toEqual(buildTranscript([...growing]));
+          expect(sizeOfTranscript(growing)).toBe(sizeOfAll(messages));
         }
       }),
       { numRuns: propertyRuns(100) },
