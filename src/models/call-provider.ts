@@ -7,7 +7,11 @@ import {
   type LanguageModelUsage,
   type ModelMessage,
   experimental_streamLanguageModelCall as streamLanguageModelCall,
+  type ToolModelMessage,
+  type ToolResultPart,
   type ToolSet,
+  type UserContent,
+  type UserModelMessage,
 } from "ai";
 import { unlessAborted } from "#domain/async-work.ts";
 import type { TokenUsage } from "#domain/run.ts";
@@ -68,10 +72,9 @@ export async function callProvider(
 
 /** Sends attached files. A model that refuses them is called again with their names, as are later calls of that model. */
 async function callWithFiles(request: ModelRequest, context: CallContext): Promise<ProviderResponse> {
-  const named = { ...request, messages: request.messages.map(nameFiles) };
   const { refusedFiles } = context.provider;
-  const hasFiles = named.messages.some((message, index) => message !== request.messages[index]);
-  if (!hasFiles || !refusedFiles) return callToEnd(request, context);
+  if (!refusedFiles || !request.messages.some(hasFiles)) return callToEnd(request, context);
+  const named = { ...request, messages: request.messages.map(nameFiles) };
   if (refusedFiles.has(request.model)) return callToEnd(named, context);
   try {
     return await callToEnd(request, context);
@@ -199,31 +202,40 @@ function promptOf(
   search: ProviderSearch | undefined,
 ) {
   const mark = cacheMark && { providerOptions: cacheMark };
+  const sent = escapesErrors ? messages.map(withPlainErrors) : messages;
   return {
     // Providers refuse empty instructions.
     ...(instructions.trim() && { instructions: { role: "system" as const, content: instructions, ...mark } }),
-    messages: messages
-      .map((message) => (escapesErrors ? withPlainErrors(message) : message))
-      .map((message, index): ModelMessage => (index === messages.length - 1 ? { ...message, ...mark } : message)),
+    messages: [...sent.slice(0, -1), ...sent.slice(-1).map((last): ModelMessage => ({ ...last, ...mark }))],
     providerOptions: mergeOptions(callOptions, search?.callOptions),
   };
 }
 
 /** Makes the texts of failed calls ordinary results, which are sent as they are. Each text says itself that the call failed. */
 function withPlainErrors(message: ModelMessage): ModelMessage {
-  if (message.role !== "tool") return message;
+  // Every request repeats the conversation, so the many messages without such a text are not copied.
+  if (message.role !== "tool" || !message.content.some(isErrorText)) return message;
   const content = message.content.map((part) =>
-    part.type === "tool-result" && part.output.type === "error-text"
-      ? { ...part, output: { ...part.output, type: "text" as const } }
-      : part,
+    isErrorText(part) ? { ...part, output: { ...part.output, type: "text" as const } } : part,
   );
   return { ...message, content };
 }
 
+type ToolPart = ToolModelMessage["content"][number];
+type ErrorText = ToolResultPart & { output: Extract<ToolResultPart["output"], { type: "error-text" }> };
+
+function isErrorText(part: ToolPart): part is ErrorText {
+  return part.type === "tool-result" && part.output.type === "error-text";
+}
+
+function hasFiles(message: ModelMessage): message is UserModelMessage & { content: Exclude<UserContent, string> } {
+  if (message.role !== "user" || typeof message.content === "string") return false;
+  return message.content.some((part) => part.type === "file" && !isUrl(part.data));
+}
+
 /** Replaces attached files with their names. */
 function nameFiles(message: ModelMessage): ModelMessage {
-  if (message.role !== "user" || typeof message.content === "string") return message;
-  if (!message.content.some((part) => part.type === "file" && !isUrl(part.data))) return message;
+  if (!hasFiles(message)) return message;
   const content = message.content.map((part) => {
     if (part.type !== "file" || isUrl(part.data)) return part;
     const text = `(The attached file ${part.filename ?? "without a name"}, ${part.mediaType}, is left out: this model does not accept it.)`;

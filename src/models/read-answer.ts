@@ -43,12 +43,11 @@ export function readAnswer(parts: readonly Part[], conversation: readonly ModelM
 }
 
 function hasCall(conversation: readonly ModelMessage[], id: string): boolean {
-  return conversation.some(
-    ({ role, content }) =>
-      role === "assistant" &&
-      typeof content !== "string" &&
-      content.some((part) => part.type === "tool-call" && part.toolCallId === id),
-  );
+  for (const { role, content } of conversation) {
+    if (role !== "assistant" || typeof content === "string") continue;
+    for (const part of content) if (part.type === "tool-call" && part.toolCallId === id) return true;
+  }
+  return false;
 }
 
 function readCall(part: CallPart, isUsed: (id: string) => boolean): ModelCall {
