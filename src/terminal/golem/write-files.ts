@@ -128,7 +128,7 @@ toolsets:
   ask: {}
   # code: {}            # run_tests, run_code, format_code, install_package
   # pull_request: {}    # on GitHub: open and update a pull request
-# Every write asks for approval. To allow writing in one folder without asking:
+# A change of an existing file asks for approval; a new file does not. To allow changes in one folder:
 # sandbox:
 #   zones:
 #     - name: docs
