@@ -6,9 +6,11 @@ import {
   type JsonResultValue,
   type ResultValue,
   type Task,
+  type ToolResult,
 } from "#domain/result.ts";
 import { isObject } from "#text/json-values.ts";
 import { pluralize } from "#text/pluralize.ts";
+import { firstLine } from "#text/truncate.ts";
 
 export type Row = Record<string, unknown>;
 
@@ -27,6 +29,13 @@ export type ResultLayout =
   | { view: "table"; rows: Row[]; heading?: undefined }
   | { view: "data"; data: unknown; isTree: boolean; heading?: undefined }
   | { view: "tasks"; tasks: Task[]; heading?: undefined };
+
+/** Describes a result in one line, for a log. Data that the model reads as indented JSON is shown without line breaks. */
+export function summarizeResult({ value, llmContent }: Pick<ToolResult, "value" | "llmContent">): string {
+  if (value.summary !== undefined) return value.summary;
+  const line = firstLine(llmContent);
+  return "data" in value && (line === "{" || line === "[") ? firstLine(JSON.stringify(value.data)) : line;
+}
 
 /** Lays out a result by its kind and display hints. Returns undefined if it is hidden. */
 export function layOutResult(value: ResultValue): ResultLayout | undefined {

@@ -3,7 +3,8 @@ import type { LoggedEvent, RunEvent, Verdict } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { CallLine, RunNode } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, trusted } from "#text/html.ts";
-import { firstLine, truncateLine, truncateText } from "#text/truncate.ts";
+import { truncateLine, truncateText } from "#text/truncate.ts";
+import { summarizeResult } from "#ui/result-layout.ts";
 import { describeOutcome, describeSpan, formatDollars, renderTime, renderUsage } from "./render-numbers.ts";
 import {
   describeLines,
@@ -226,12 +227,12 @@ function renderResult(
   { repositoryUrl }: EntryContext,
   by?: string,
 ): Entry {
-  const { error, value, llmContent, durationMs = 0 } = result;
+  const { error, value, durationMs = 0 } = result;
   const problem =
     error && html`<p class="bad">${error.message}</p>${error.suggestion && html`<p>${error.suggestion}</p>`}`;
   const { icon, isRead } = kindOf(tool);
   const tasks = value.kind === "task_list" && "tasks" in value ? describeTasks(value.tasks) : undefined;
-  const summary = error ? "failed" : (tasks ?? value.summary ?? firstLine(llmContent));
+  const summary = error ? "failed" : (tasks ?? summarizeResult(result));
   const { shown, links } = separatePullRequests(summary, repositoryUrl);
   const duration = durationMs < 100 ? "" : ` · ${describeSpan(durationMs)}`;
   const input = call && call.input !== "" && call.input !== "{}";

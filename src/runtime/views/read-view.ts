@@ -6,6 +6,7 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import { foldForward } from "#runtime/read-log.ts";
 import type { EffectProblem, Store, StoredRun } from "#runtime/store/store.ts";
 import { firstLine } from "#text/truncate.ts";
+import { summarizeResult } from "#ui/result-layout.ts";
 import {
   addToSummary,
   currentSpec,
@@ -155,7 +156,7 @@ function lineOf({ event }: LoggedEvent): string[] {
 }
 
 function describeEnd({ tool, result }: { tool: string; result: ToolResult }): string {
-  return `${tool}: ${result.error ? `failed, ${firstLine(result.error.message)}` : (result.value.summary ?? firstLine(result.llmContent))}`;
+  return `${tool}: ${result.error ? `failed, ${firstLine(result.error.message)}` : summarizeResult(result)}`;
 }
 
 /** True for a scheduled run with nothing to show: it has asked for nothing yet, or found nothing to do. */

@@ -9,6 +9,7 @@ import { readView } from "#runtime/views/read-view.ts";
 import { createStyle, type Style, visible } from "#terminal/style.ts";
 import { oneLine } from "#terminal/value-to-text.ts";
 import { truncateLine } from "#text/truncate.ts";
+import { summarizeResult } from "#ui/result-layout.ts";
 import type { CommandContext } from "./command-context.ts";
 import { areChangesHandled, turnsOf } from "./saved-runs.ts";
 import { findSavedRuns } from "./surroundings.ts";
@@ -150,9 +151,9 @@ function callLine(tool: string, args: unknown): string {
   return `${oneLine(tool)} ${truncateLine(text, maxArguments)}`;
 }
 
-function resultLines(tool: string, args: unknown, { error, value, llmContent }: ToolResult, paint: Style): string[] {
-  const summary = error?.message ?? value.summary ?? llmContent.trim().split("\n", 1)[0] ?? "";
-  const line = `└> ${oneLine(summary)}`;
+function resultLines(tool: string, args: unknown, result: ToolResult, paint: Style): string[] {
+  const { error } = result;
+  const line = `└> ${oneLine(error?.message ?? summarizeResult(result))}`;
   return [`● ${callLine(tool, args)}`, error ? paint("red", line) : line];
 }
 
