@@ -1707,9 +1707,9 @@ function pendingDeliveryTests(): void {
   test("the reported failures of a delivery are counted", async () => {
     await store.saveDelivery(delivery("d1"));
     await claim();
-    await store.postponeDelivery("d1", 0, { hasFailed: true });
+    await store.postponeDelivery({ key: "d1", attempts: 1 }, 0, { hasFailed: true });
     await claim();
-    await store.postponeDelivery("d1", 0);
+    await store.postponeDelivery({ key: "d1", attempts: 2 }, 0);
 
     expect(await claim()).toMatchObject({ attempts: 3, failures: 1 });
   });
@@ -1717,9 +1717,9 @@ function pendingDeliveryTests(): void {
   test("deliveries that a clock which was ahead has postponed become due, except for those that wait for a time", async () => {
     await store.saveDelivery(delivery("d1"));
     await store.saveDelivery({ ...delivery("d2", "q2"), content: { notBefore: 1 } });
-    for (const key of ["d1", "d2"]) await store.postponeDelivery(key, 24 * 3_600_000);
+    for (const key of ["d1", "d2"]) await store.postponeDelivery({ key, attempts: 0 }, 24 * 3_600_000);
     await store.saveDelivery(delivery("d3", "q3"));
-    await store.postponeDelivery("d3", 3_600_000);
+    await store.postponeDelivery({ key: "d3", attempts: 0 }, 3_600_000);
 
     await store.bringForward(Date.now());
 
@@ -1748,6 +1748,26 @@ function pendingDeliveryTests(): void {
     expect(await keysOf({ installations: [], repositories: [] })).toEqual([]);
   });
 
+  test("a claim is held until it expires or the delivery is claimed again, and then postpones nothing", async () => {
+    await store.saveDelivery(delivery("d1"));
+    const [first, second] = [await claim(), { key: "d1", attempts: 2 }];
+    expect(first && (await store.holdsDelivery(first))).toBe(true);
+    expect(await store.holdsDelivery(second)).toBe(false);
+
+    await store.postponeDelivery({ key: "d1", attempts: 1 }, 0);
+    expect(first && (await store.holdsDelivery(first))).toBe(false);
+    await claim();
+    expect(first && (await store.holdsDelivery(first))).toBe(false);
+    expect(await store.holdsDelivery(second)).toBe(true);
+
+    await store.postponeDelivery({ key: "d1", attempts: 1 }, 0, { hasFailed: true });
+    expect(await claim()).toBeUndefined();
+    await store.postponeDelivery(second, 0);
+    expect(await claim()).toMatchObject({ attempts: 3, failures: 0 });
+    await store.completeDelivery("d1");
+    expect(await store.holdsDelivery({ key: "d1", attempts: 3 })).toBe(false);
+  });
+
   test("deliveries are claimed again when they were not completed in time, and when a postponed one is due", async () => {
     await store.saveDelivery(delivery("d1"));
 
@@ -1758,7 +1778,7 @@ function pendingDeliveryTests(): void {
     expect(nextInMs).toBeGreaterThan(0);
     expect(nextInMs).toBeLessThanOrEqual(leaseMs);
     expect(await claim()).toBeUndefined();
-    await store.postponeDelivery("d1", 0);
+    await store.postponeDelivery({ key: "d1", attempts: 2 }, 0);
     expect(await claim()).toMatchObject({ key: "d1", attempts: 3 });
     await store.completeDelivery("d1");
     expect(await store.nextDeliveryInMs()).toBeUndefined();

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { isOutage } from "#bot/github/refusals.ts";
 import { DatabaseError, messageOf, OutageError, UserError } from "#domain/errors.ts";
 import { GitHubRefusalError } from "#domain/github.ts";
-import { LeaseLostError, startStopwatch, withLease, withLogContext } from "#domain/work-context.ts";
+import { LeaseLostError, withLease, withLogContext } from "#domain/work-context.ts";
 import { type Delivery, type DeliveryQuery, type DeliveryStore, tenantsOf } from "#runtime/store/delivery-store.ts";
 import {
   attemptsBeforeNotice,
@@ -17,7 +17,7 @@ import { findStoredHandler } from "./handlers.ts";
 /** A claim is renewed while its delivery is processed; without that, another process takes over. */
 const leaseMs = 15_000;
 /** The interval between searches for deliveries of a process that died. */
-const pollIntervalMs = 5_000;
+const pollIntervalMs = 1_000;
 const maxConcurrent = 200;
 /** More deliveries are started in later turns of the event loop, so that new ones are acknowledged in between. */
 const startsPerTurn = 8;
@@ -148,26 +148,19 @@ export class DeliveryProcessor {
     const { key, attempts } = delivery;
     const content = Content.parse(delivery.content);
     const earlyByMs = content.notBefore - Date.now();
-    if (earlyByMs > 0) return this.#store.postponeDelivery(key, earlyByMs);
+    if (earlyByMs > 0) return this.#store.postponeDelivery(delivery, earlyByMs);
     const handler = findStoredHandler(content.event);
     // A newer version stored it and may still process it.
-    if (!handler) return this.#store.postponeDelivery(key, maxBackoffMs);
+    if (!handler) return this.#store.postponeDelivery(delivery, maxBackoffMs);
 
-    let sinceRenewed = startStopwatch();
     const renewal = setInterval(() => {
-      // Another process may have claimed it while this one was suspended.
-      if (sinceRenewed() > leaseMs) return;
-      const renewed = startStopwatch();
-      this.#store.postponeDelivery(key, leaseMs).then(
-        () => (sinceRenewed = renewed),
-        () => undefined,
-      );
+      this.#store.postponeDelivery(delivery, leaseMs).catch(() => undefined);
     }, leaseMs / 3);
     const context = { ...this.#services, deliveryId: content.id, attempts };
     const { repository } = Located.safeParse(content.payload).data ?? {};
     const fields = { delivery: content.id, ...(repository && { repository: repository.full_name }) };
     const confirm = async () => {
-      if (sinceRenewed() > leaseMs) throw new LeaseLostError();
+      if (!(await this.#store.holdsDelivery(delivery))) throw new LeaseLostError();
       await this.#confirmLease();
     };
     const failure = await withLease(confirm, () =>
@@ -184,7 +177,7 @@ export class DeliveryProcessor {
         (await withLogContext(fields, () => this.#retryAfter(delivery, failure.error, { handler, content, context })));
       clearInterval(renewal);
       if (!retry) await this.#store.completeDelivery(key);
-      else await this.#store.postponeDelivery(key, retry.delayMs, { hasFailed: retry.hasFailed });
+      else await this.#store.postponeDelivery(delivery, retry.delayMs, { hasFailed: retry.hasFailed });
     } finally {
       clearInterval(renewal);
     }

@@ -19,6 +19,9 @@ export interface Delivery extends NewDelivery {
   failures: number;
 }
 
+/** Identifies one claim of a delivery. */
+export type DeliveryClaim = Pick<Delivery, "key" | "attempts">;
+
 /** No delivery is postponed for longer, unless its content has a time before which it is not to be processed: `notBefore`. */
 export const maxPostponedMs = 2 * 60 * 60_000;
 
@@ -42,8 +45,10 @@ export interface DeliveryStore {
   saveDelivery(delivery: NewDelivery): Promise<boolean>;
   /** Claims deliveries that are due and the oldest of their queues, those that have been due for longest first. */
   claimDeliveries(query: DeliveryQuery): Promise<Delivery[]>;
-  /** Makes a claimed delivery due again after this time, to keep the claim or to retry. */
-  postponeDelivery(key: string, delayMs: number, options?: { hasFailed?: boolean }): Promise<void>;
+  /** True until the claim expires, is given up, or another one is made. */
+  holdsDelivery(claim: DeliveryClaim): Promise<boolean>;
+  /** Makes a delivery due again after this time, to keep the claim or to retry. Does nothing if it was claimed again. */
+  postponeDelivery(claim: DeliveryClaim, delayMs: number, options?: { hasFailed?: boolean }): Promise<void>;
   /** Removes a processed delivery. Its key stays known. */
   completeDelivery(key: string): Promise<void>;
   /** Returns the milliseconds until the next delivery is due; at most 0 if one is due now. */

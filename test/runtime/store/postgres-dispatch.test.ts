@@ -183,6 +183,30 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
     for (const { finish } of [cut, other]) finish("l2");
   });
 
+  test("deliveries that a replica claimed are due again when it loses its lock, and it does not hold them any longer", async () => {
+    const cut = await startHolder();
+    const other = await startHolder();
+    const query = { leaseMs: 24 * 3_600_000, limit: 10 };
+    for (const key of ["c1", "c2"]) {
+      await cut.store.saveDelivery({ key, queue: key, content: {} });
+    }
+    const [lost] = await cut.store.claimDeliveries({ ...query, limit: 1 });
+    const [kept] = await other.store.claimDeliveries({ ...query, limit: 1 });
+    if (!lost || !kept) throw new Error("Two deliveries were due.");
+
+    await sql.query(
+      `select pg_terminate_backend(pid) from (${lockOf("select claimed_by from golem_forge.pending_deliveries where key = 'c1'")}) as it`,
+    );
+
+    await vi.waitUntil(async () => !(await cut.store.holdsDelivery(lost)), { timeout: 60_000 });
+    expect(await other.store.claimDeliveries(query)).toMatchObject([{ key: "c1", attempts: 2 }]);
+    await cut.store.postponeDelivery(lost, 0);
+    expect(await cut.store.claimDeliveries(query)).toEqual([]);
+    expect(await other.store.holdsDelivery(kept)).toBe(true);
+    for (const key of ["c1", "c2"]) await other.store.completeDelivery(key);
+    await vi.waitUntil(() => cut.dispatch.problem?.() === undefined, { timeout: 60_000 });
+  });
+
   test("a replica that sends no heartbeat loses its jobs to another, and stores nothing from then on", async () => {
     const silent = await startHolder();
     await silent.store.ingest({ run: sampleRun("q1", [sampleEffect("q1", "q1/0")]), events: [] });

@@ -66,7 +66,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(await ahead.claimDeliveries(claim)).toEqual([]);
 
       // Work that it postpones must not be due an hour too late for the others.
-      await ahead.postponeDelivery("d1", 0);
+      await ahead.postponeDelivery({ key: "d1", attempts: 1 }, 0);
       clock.mockRestore();
       expect(await one.claimDeliveries(claim)).toMatchObject([{ key: "d1", attempts: 2 }]);
     } finally {

@@ -219,6 +219,7 @@ const postgresMigrations: readonly string[] = [
   "alter table posts add column shown text",
   // Runs with unseen events are found by their inboxes, which are almost empty.
   "drop index runs_unseen",
+  "alter table pending_deliveries add column claimed_by bigint",
 ];
 
 const Name = z.object({ name: z.string() });

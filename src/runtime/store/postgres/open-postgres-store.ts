@@ -1,6 +1,6 @@
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { Dispatch } from "#runtime/scheduler/dispatch.ts";
-import type { NewDelivery } from "#runtime/store/delivery-store.ts";
+import type { DeliveryStore, NewDelivery } from "#runtime/store/delivery-store.ts";
 import { type Post, type Store, StoreClosedError } from "#runtime/store/store.ts";
 import { PostColumns, readPost, TimerColumns } from "#runtime/store/stored-rows.ts";
 import { advance, type Completion, completeEffects, touchedRuns } from "./advance.ts";
@@ -21,6 +21,7 @@ import { bringForward, fireTimers } from "./fire-timers.ts";
 import { openJobQueue } from "./job-queue.ts";
 import {
   claimDeliveries,
+  holdsDelivery,
   ingest,
   latestTime,
   nextDeliveryInMs,
@@ -57,7 +58,7 @@ export function openPostgresStore(
 
   return {
     ingest: (delivery) => write(touchedBy(delivery), (sql) => ingest(sql, delivery)),
-    ...deliveriesIn(operations),
+    ...deliveriesIn(operations, holder),
     ...effectsIn(operations, holder),
     findRun: (id) => read([id], async (sql) => (await findRuns(sql, "id", [id]))[0]),
     runsOfThread: ({ repositoryId, owner, repo, thread }) =>
@@ -160,10 +161,8 @@ function effectsIn(
 
 function deliveriesIn(
   operations: Operations,
-): Pick<
-  Store,
-  "hasDelivery" | "saveDelivery" | "claimDeliveries" | "postponeDelivery" | "completeDelivery" | "nextDeliveryInMs"
-> {
+  holder: () => number | undefined,
+): DeliveryStore & Pick<Store, "hasDelivery"> {
   const batches = new WriteBatches((batch: readonly NewDelivery[]) => saveDeliveries(operations.open(), batch), {
     maxConcurrent: 1,
     maxItems: 1_000,
@@ -178,9 +177,13 @@ function deliveriesIn(
   return {
     hasDelivery: (guid) => operations.read([deliveryName(guid)], (sql) => hasDelivery(sql, guid)),
     saveDelivery: (delivery) => operations.writeBatched([deliveryName(delivery.key)], () => batches.write(delivery)),
-    claimDeliveries: (query) => operations.writeAlone(["claimed delivery"], (sql) => claimDeliveries(sql, query)),
-    postponeDelivery: (key, delayMs, { hasFailed = false } = {}) =>
-      operations.writeAlone([deliveryName(key)], (sql) => postponeDelivery(sql, { key, delayMs, hasFailed })),
+    claimDeliveries: (query) =>
+      operations.writeAlone(["claimed delivery"], (sql) => claimDeliveries(sql, query, holder())),
+    holdsDelivery: (claim) => operations.read([deliveryName(claim.key)], (sql) => holdsDelivery(sql, claim)),
+    postponeDelivery: (claim, delayMs, { hasFailed = false } = {}) =>
+      operations.writeAlone([deliveryName(claim.key)], (sql) =>
+        postponeDelivery(sql, { ...claim, delayMs, hasFailed }),
+      ),
     completeDelivery: (key) => operations.writeBatched([deliveryName(key)], () => completions.write(key)),
     nextDeliveryInMs: () => operations.read(["claimed delivery"], nextDeliveryInMs),
   };

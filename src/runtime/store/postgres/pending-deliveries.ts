@@ -1,5 +1,11 @@
 import { z } from "zod";
-import { type Delivery, type DeliveryQuery, maxPostponedMs, type NewDelivery } from "#runtime/store/delivery-store.ts";
+import {
+  type Delivery,
+  type DeliveryClaim,
+  type DeliveryQuery,
+  maxPostponedMs,
+  type NewDelivery,
+} from "#runtime/store/delivery-store.ts";
 import { RunLimitError, type Store } from "#runtime/store/store.ts";
 import { DeliveryColumns, readDelivery } from "#runtime/store/stored-rows.ts";
 import { appendEvents } from "./append-only-tables.ts";
@@ -48,33 +54,47 @@ export async function latestTime(sql: Pick<Sql, "query">): Promise<number | unde
   return row?.now;
 }
 
-/** Claims deliveries that are due and the oldest of their queues. Only one of several replicas gets each. */
+/**
+ * Claims deliveries that are due and the oldest of their queues. Only one of several replicas gets each; those of `holder` are due
+ * again when it dies.
+ */
 export async function claimDeliveries(
   sql: Pick<Sql, "query">,
   { leaseMs, limit, except }: DeliveryQuery,
+  holder: number | undefined,
 ): Promise<Delivery[]> {
   const rows = await sql.query(
     ClaimedColumns,
-    `update pending_deliveries set due_at = ${clock} + $1, attempts = attempts + 1 where number in
+    `update pending_deliveries set due_at = ${clock} + $1, attempts = attempts + 1, claimed_by = $5 where number in
       (select number from pending_deliveries as a where due_at <= ${clock}
           and split_part(queue, ' ', 1) <> all ($3::text[]) and split_part(queue, '#', 1) <> all ($4::text[])
           and not exists (select 1 from pending_deliveries as b where b.queue = a.queue and b.number < a.number)
         order by due_at, number limit $2 for update skip locked)
       returning number, key, queue, content, received_at, attempts, failures`,
-    [leaseMs, limit, except?.installations ?? [], except?.repositories ?? []],
+    [leaseMs, limit, except?.installations ?? [], except?.repositories ?? [], holder ?? null],
   );
   return rows.sort((a, b) => a.number - b.number).map(readDelivery);
 }
 
+export async function holdsDelivery(sql: Pick<Sql, "run">, { key, attempts }: DeliveryClaim): Promise<boolean> {
+  const text = `select 1 from pending_deliveries where key = $1 and attempts = $2 and due_at > ${clock}`;
+  return (await sql.run(text, [key, attempts])) > 0;
+}
+
 export async function postponeDelivery(
   sql: Pick<Sql, "run">,
-  { key, delayMs, hasFailed }: { key: string; delayMs: number; hasFailed: boolean },
+  { key, attempts, delayMs, hasFailed }: DeliveryClaim & { delayMs: number; hasFailed: boolean },
 ): Promise<void> {
-  await sql.run(`update pending_deliveries set due_at = ${clock} + $2, failures = failures + $3 where key = $1`, [
-    key,
-    Math.ceil(delayMs),
-    hasFailed ? 1 : 0,
-  ]);
+  await sql.run(
+    `update pending_deliveries set due_at = ${clock} + $3, failures = failures + $4 where key = $1 and attempts = $2`,
+    [key, attempts, Math.ceil(delayMs), hasFailed ? 1 : 0],
+  );
+}
+
+/** Makes the deliveries due that these replicas have claimed. */
+export async function releaseDeliveries(sql: Pick<Sql, "run">, holders: readonly number[]): Promise<void> {
+  const text = "update pending_deliveries set due_at = 0, claimed_by = null where claimed_by = any ($1::bigint[])";
+  await sql.run(text, [holders]);
 }
 
 /** Makes deliveries due that a clock that was ahead has postponed. */

@@ -1,6 +1,7 @@
 import type { Client, Notification } from "pg";
 import { z } from "zod";
 import type { JobQueue, QueueJob } from "./job-queue.ts";
+import { releaseDeliveries } from "./pending-deliveries.ts";
 import { type Outcome, type PostgresConnection, readableJson, type Sql } from "./postgres-connection.ts";
 
 /** The notification channel. The payload is the id of a run that was woken, or empty if the queue may have a job. */
@@ -181,7 +182,10 @@ export class RunLeases {
     });
   }
 
-  /** Puts the runs of dead replicas, and of the given ones, back into the queue, and returns their ids. */
+  /**
+   * Puts the runs of dead replicas, and of the given ones, back into the queue, and returns their ids. The deliveries that they
+   * claimed are due again.
+   */
   reclaim(holder: number, replicas: readonly number[] = []): Promise<string[]> {
     return this.#connection.transaction(async (sql): Promise<Outcome<string[]>> => {
       const dead = await sql.query(
@@ -207,6 +211,7 @@ export class RunLeases {
         sql,
       );
       await this.#enqueue(sql, runIds);
+      await releaseDeliveries(sql, gone);
       await sql.run("delete from replicas where id = any ($1::bigint[])", [gone]);
       await notify(sql, [""]);
       return { result: runIds };

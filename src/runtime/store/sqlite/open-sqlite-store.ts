@@ -100,7 +100,9 @@ function storeOver(sql: SqliteConnection, tables = new Tables(sql)): Store {
     hasDelivery: (guid) => commits.read(() => deliveries.resultOf({ guid, part: "" }) !== undefined),
     saveDelivery: (delivery) => commits.write(() => tables.saveDelivery(delivery)),
     claimDeliveries: (query) => commits.write(() => pendingDeliveries.claim(query)),
-    postponeDelivery: (key, delayMs, options) => commits.write(() => pendingDeliveries.postpone(key, delayMs, options)),
+    holdsDelivery: (claim) => commits.read(() => pendingDeliveries.holds(claim)),
+    postponeDelivery: (claim, delayMs, options) =>
+      commits.write(() => pendingDeliveries.postpone(claim, delayMs, options)),
     completeDelivery: (key) => commits.write(() => pendingDeliveries.remove(key)),
     nextDeliveryInMs: () => commits.read(() => pendingDeliveries.nextInMs()),
     findRun: (id) => commits.read(() => runs.find(id)),

@@ -1,6 +1,12 @@
 import { z } from "zod";
 import type { ReportedLocation, RepositoryLocation } from "#domain/github.ts";
-import { type Delivery, type DeliveryQuery, maxPostponedMs, type NewDelivery } from "#runtime/store/delivery-store.ts";
+import {
+  type Delivery,
+  type DeliveryClaim,
+  type DeliveryQuery,
+  maxPostponedMs,
+  type NewDelivery,
+} from "#runtime/store/delivery-store.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import type { DailyCost, HourlyUsage, Store } from "#runtime/store/store.ts";
 import {
@@ -81,12 +87,19 @@ export class PendingDeliveriesTable extends Table {
     return rows.sort((a, b) => a.number - b.number).map(readDelivery);
   }
 
-  postpone(key: string, delayMs: number, { hasFailed }: { hasFailed?: boolean } = {}): void {
-    this.sql.run("update pending_deliveries set due_at = :dueAt, failures = failures + :failed where key = :key", {
-      key,
-      dueAt: Date.now() + delayMs,
-      failed: hasFailed ? 1 : 0,
-    });
+  holds({ key, attempts }: DeliveryClaim): boolean {
+    return this.sql.exists(
+      "select 1 from pending_deliveries where key = :key and attempts = :attempts and due_at > :now",
+      { key, attempts, now: Date.now() },
+    );
+  }
+
+  postpone({ key, attempts }: DeliveryClaim, delayMs: number, { hasFailed }: { hasFailed?: boolean } = {}): void {
+    this.sql.run(
+      `update pending_deliveries set due_at = :dueAt, failures = failures + :failed
+        where key = :key and attempts = :attempts`,
+      { key, attempts, dueAt: Date.now() + delayMs, failed: hasFailed ? 1 : 0 },
+    );
   }
 
   /** Makes deliveries due that a clock that was ahead has postponed. */
