@@ -163,21 +163,22 @@ export class DeliveryProcessor {
       if (!(await this.#store.holdsDelivery(delivery))) throw new LeaseLostError();
       await this.#confirmLease();
     };
-    const failure = await withLease(confirm, () =>
-      withLogContext(fields, () => handler.handle(content.payload, context)),
-    ).then(
-      () => undefined,
-      (error: unknown) => ({ error }),
-    );
+    const attempt = () =>
+      handler.handle(content.payload, context).then(
+        () => undefined,
+        (error: unknown) => {
+          if (error instanceof LeaseLostError) throw error;
+          return this.#retryAfter(delivery, error, { handler, content, context });
+        },
+      );
     try {
-      // It is due again, for any process.
-      if (failure?.error instanceof LeaseLostError) return;
-      const retry =
-        failure &&
-        (await withLogContext(fields, () => this.#retryAfter(delivery, failure.error, { handler, content, context })));
+      const retry = await withLease(confirm, () => withLogContext(fields, attempt));
       clearInterval(renewal);
       if (!retry) await this.#store.completeDelivery(key);
       else await this.#store.postponeDelivery(delivery, retry.delayMs, { hasFailed: retry.hasFailed });
+    } catch (error) {
+      // It is due again, for any process.
+      if (!(error instanceof LeaseLostError)) throw error;
     } finally {
       clearInterval(renewal);
     }

@@ -231,6 +231,26 @@ test("a process that was suspended for longer than its claim leaves a delivery t
   expect(replies).toHaveLength(1);
 });
 
+test("a suspended process that finds GitHub silent says nothing about a command that another one has executed", async () => {
+  const answer = Promise.withResolvers<"write">();
+  const silent = () => Promise.reject(new OutageError("GitHub did not answer"));
+  const suspended = vi.fn<GitHub["getPermission"]>(() => answer.promise);
+  for (let attempt = 1; attempt < 4; attempt++) suspended.mockImplementationOnce(silent);
+  startProcessor(suspended);
+  await save("1");
+  await pass(10_000);
+  expect(suspended).toHaveBeenCalledTimes(4);
+
+  vi.setSystemTime(Date.now() + 60_000);
+  startProcessor();
+  await pass(5_000);
+  answer.reject(new OutageError("GitHub did not answer"));
+  await pass(60_000);
+
+  expect(runs.startRun).toHaveBeenCalledOnce();
+  expect([replies, errors]).toEqual([[], []]);
+});
+
 test("a process that has lost its lease writes nothing, and leaves its deliveries to others", async () => {
   const confirmLease = vi.fn(() => Promise.reject(new LeaseLostError()));
   await save("1", "/runn fixer");
