@@ -10,6 +10,8 @@ const tokenPatterns = [
   // GitHub. Installation tokens contain a JSON Web Token, so they also have dots and dashes.
   "gh[pousr]_[A-Za-z0-9_][A-Za-z0-9_.-]{15,}",
   "github_pat_[A-Za-z0-9_]{20,}",
+  // The header with which git sends a token: `x-access-token:` and the token in base64.
+  "eC1hY2Nlc3MtdG9rZW46[A-Za-z0-9+/=]{10,}",
   // Anthropic, OpenAI and others with the same format.
   "sk-(?:ant|proj|svcacct|or|lf)-[A-Za-z0-9_-]{10,}",
   "(?:(?<![A-Za-z])|(?<=\\\\[nrt]))sk-[A-Za-z0-9_][A-Za-z0-9_-]{18,}",

@@ -93,6 +93,7 @@ describe("token of a known form", () => {
     `ghp_${"a".repeat(36)}`,
     `gho_${"a1".repeat(10)}`,
     `ghs_12345_eyJhbGciOi.eyJpc3MiOj.${"x".repeat(20)}`,
+    Buffer.from(`x-access-token:ghs_12345_eyJhbGciOi.eyJpc3MiOj.${"x".repeat(20)}`).toString("base64"),
     `github_pat_${"a".repeat(22)}`,
     `sk-ant-${"a".repeat(12)}`,
     `sk-proj-${"a".repeat(12)}`,
