@@ -71,9 +71,9 @@ export class InstallationTokens {
     return (await created).value;
   }
 
-  /** Forgets a token that GitHub no longer accepts, or whose repository was renamed. */
-  discard(repository: RepositoryRef, access: Access): void {
-    this.#tokens.delete(keyOf(repository, access));
+  /** Forgets the tokens of a repository that was renamed, or one of whose tokens GitHub no longer accepts. */
+  discard(repository: RepositoryRef): void {
+    for (const access of ["api", "read", "write"] as const) this.#tokens.delete(keyOf(repository, access));
   }
 
   /** The repository's name as GitHub last gave it for the repository's id: with each token, and when it was confirmed. */

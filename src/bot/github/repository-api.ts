@@ -49,7 +49,7 @@ export class RepositoryApi {
     this.#repository = repository;
     // GitHub Enterprise Server has REST below /api/v3 and GraphQL at /api/graphql.
     this.#graphqlUrl = `${apiUrl.replace(/\/v3\/?$/, "")}/graphql`;
-    const onRenamed = () => tokens.discard(repository, "api");
+    const onRenamed = () => tokens.discard(repository);
     this.#apiUrl = apiUrl;
     this.#fetch = fetchInRepository(repository.repositoryId, { apiUrl, onRenamed });
     this.#fetchDownload = fetchInRepository(repository.repositoryId, { apiUrl, onRenamed, returnsDownloads: true });
@@ -126,7 +126,7 @@ export class RepositoryApi {
     const { data, headers } = await withRefusals(repository, () =>
       send().catch((error: unknown) => {
         if (httpStatusOf(error) !== 401) throw error;
-        this.#tokens.discard(repository, "api");
+        this.#tokens.discard(repository);
         return send().catch(rejectsNewToken);
       }),
     );
@@ -181,7 +181,7 @@ export class RepositoryApi {
           if (current.owner === owner && current.repo === repo) throw error;
         } else if (status === 401) {
           // The token was revoked early. Where the app is no longer installed there is no new one.
-          this.#tokens.discard(repository, "api");
+          this.#tokens.discard(repository);
         } else throw error;
       }
       return send().catch(rejectsNewToken);
@@ -223,7 +223,7 @@ export class RepositoryApi {
       },
     );
     if (found?.data.id === repository.repositoryId) return this.#tokens.confirmName(repository, name);
-    this.#tokens.discard(repository, "api");
+    this.#tokens.discard(repository);
     await this.#tokens.get(repository, "api");
   }
 }

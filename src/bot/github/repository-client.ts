@@ -439,7 +439,7 @@ export class RepositoryClient implements GitHub {
   async createGitToken(access: "read" | "write", rejected?: string): Promise<string> {
     const token = await this.#tokens.get(this.repository, access);
     if (token !== rejected) return token;
-    this.#tokens.discard(this.repository, access);
+    this.#tokens.discard(this.repository);
     return this.#tokens.get(this.repository, access);
   }
 

@@ -619,6 +619,20 @@ describe("a repository with an id", () => {
       expect(await github.createGitToken("read", token)).not.toBe(token);
     });
 
+    test("attached files are read with a new token, too, once a request was rejected", async () => {
+      hub.repository("octo/sums").private = false;
+      const text = hub.as("ada", "octo/sums").attach("notes.txt", "content");
+      const [link] = github.findAttachments(text);
+      const options = { thread: 1, maxBytes: 100, signal: AbortSignal.timeout(60_000) };
+      await github.listComments(1);
+      expect(`${await github.downloadAttachment(link?.url ?? "", options)}`).toBe("content");
+      revokeTokens();
+
+      await github.listComments(1);
+
+      expect(`${await github.downloadAttachment(link?.url ?? "", options)}`).toBe("content");
+    });
+
     test("no new token is taken where the app is no longer installed, and the refusal says so", async () => {
       await github.listComments(1);
       hub.accountChanges.uninstall();
