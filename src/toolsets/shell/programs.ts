@@ -293,7 +293,8 @@ const changingPrograms: Record<string, ProgramSyntax> = {
     /^https?:\/\/[^@\s]+$/,
   ),
   make: runsCode("s=--silent n k B=--always-make j 0 1 2 3 4 5 6 7 8 9"),
-  tsc: runsCode("b=--build p/=--project/ --noEmit --pretty"),
+  // `tsc --noEmit false` writes files.
+  tsc: changes("b=--build p/=--project/ --noEmit --pretty", new RegExp(`(?!^(?:true|false|null)$)${plainWord.source}`)),
   eslint: runsCode("--fix --quiet --ext: --max-warnings: --cache"),
   prettier: runsCode("c=--check l=--list-different w=--write"),
   vitest: runner,

@@ -476,6 +476,7 @@ export const escapingCommands: Record<string, readonly string[]> = {
     "pip list --python ./tool",
   ],
   uv: ["uv run ./tool", "uvx evil", "uv pip install evil"],
+  "tsc --noEmit": ["tsc --noEmit false", "tsc --noEmit -p . false", "tsc --noEmit null a.ts"],
   npx: ["npx evil", "npx -c ./tool", "npx vitest"],
   bun: ["bun x evil", "bun run x", "bun -e 1"],
   deno: ["deno run -A x.ts", "deno eval 1", "deno task x"],
