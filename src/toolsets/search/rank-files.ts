@@ -333,6 +333,13 @@ const declaration = new RegExp(
   "uy",
 );
 const method = new RegExp(`^\\s+(?:(?:${modifier})\\s+)*[*#]?${namePart}\\s*\\([^;{}]*\\)[^;=]*\\{\\s*$`, "u");
+// With the type of the result before the name, as in C, C++, C# and Java.
+const typedFunction = new RegExp(
+  `^\\s*(?!(?:return|new|await|throw|yield|else|case|assert|go|defer)\\b)(?:[\\w:<>,[\\]&*]+\\s+)+[*&]*(?:\\w+::)*${namePart}\\s*\\([^;{}]*\\)[^;={}]*\\{\\s*$`,
+  "u",
+);
+// `struct entry *find(int key) {` defines find.
+const isResultType = /\b(?:struct|enum|union)\s+\w+[\s*&]+\w+\s*\(/;
 const prosePath = /\.(md|mdx|markdown|rst|txt)$/i;
 const heading = /^#{1,6}\s+(.{1,120})$/;
 const controlKeywords = new Set([
@@ -363,16 +370,19 @@ export function codeSymbols(lines: readonly string[], path: string): CodeSymbol[
 /** Returns the name that a line defines; undefined if it defines none. */
 function definedName(line: string, isProse: boolean): string | undefined {
   if (line.length > maxSymbolLineLength) return undefined;
-  const name = isProse
-    ? heading.exec(line)?.[1]
-    : (declaredName(line) ?? (line.trimEnd().endsWith("{") ? method.exec(line)?.[1] : undefined));
+  const name = isProse ? heading.exec(line)?.[1] : (declaredName(line) ?? blockName(line));
   return name !== undefined && !controlKeywords.has(name) ? name : undefined;
+}
+
+function blockName(line: string): string | undefined {
+  if (!line.trimEnd().endsWith("{")) return undefined;
+  return method.exec(line)?.[1] ?? typedFunction.exec(line)?.[1];
 }
 
 /** Returns the name that `declaration` finds in a line. Does not let RegExp create the array of a match for each line. */
 function declaredName(line: string): string | undefined {
   declaration.lastIndex = 0;
-  if (!declaration.test(line)) return undefined;
+  if (!declaration.test(line) || isResultType.test(line)) return undefined;
   const end = declaration.lastIndex;
   let start = end;
   while (start > 0 && isAsciiWordPart[line.charCodeAt(start - 1)]) start--;

@@ -120,18 +120,30 @@ test.each([
   ["  #next () {\r", "next"],
   ["macro_rules! check {", "check"],
   ["const größe = 1;", "größe"],
+  ["sds sdstrim(sds s, const char *cset) {", "sdstrim"],
+  ["static inline struct entry *find_entry (int key){", "find_entry"],
+  ["std::vector<int> Parser::readAll(const char* text) const {", "readAll"],
+  ["    public Map<String, List<Node>> nodesOf(Tree tree) throws IOException {", "nodesOf"],
 ])("%s defines %s", (line, name) => {
   expect(codeSymbols([line], "a.code")).toEqual([{ name, line: 1 }]);
   const text = `use of ${name}\n${line}\nlast`;
   expect(new TermCounter([name.toLowerCase()]).scan(text, "a.code")).toEqual({ counts: [2], names: [name] });
 });
 
-test.each(["  if (x) {", "  for (const a of b) {", "  call(x);", "  return (a) => {"])(
-  "%s is not a definition",
-  (line) => {
-    expect(codeSymbols([line], "a.code")).toEqual([]);
-  },
-);
+test.each([
+  "  if (x) {",
+  "  for (const a of b) {",
+  "  call(x);",
+  "  return (a) => {",
+  "  } else if (isOpen(x)) {",
+  "  else if (isOpen(x)) {",
+  "  return load(function () {",
+  "  new Promise(function () {",
+  "  await load(function () {",
+  "  sds sdstrim(sds s, const char *cset);",
+])("%s is not a definition", (line) => {
+  expect(codeSymbols([line], "a.code")).toEqual([]);
+});
 
 test("terms and symbols of any text are found quickly", () => {
   fc.assert(
@@ -140,5 +152,14 @@ test("terms and symbols of any text are found quickly", () => {
       codeSymbols(text.split("\n"), "a.ts");
     }),
   );
-  codeSymbols([`  ${"static ".repeat(57)}`, ` ${"a(".repeat(190)}`, `${" ".repeat(399)}`], "a.ts");
+  codeSymbols(
+    [
+      `  ${"static ".repeat(57)}`,
+      `${"a ".repeat(190)}(){`,
+      `${"a * ".repeat(95)}(){`,
+      ` ${"a(".repeat(190)}`,
+      `${" ".repeat(399)}`,
+    ],
+    "a.ts",
+  );
 });
