@@ -87,7 +87,10 @@ async function rubyRunner(workspace: Workspace, at: (name: string) => string): P
   const read = async (name: string) => ((await workspace.exists(at(name))) ? workspace.read(at(name)) : undefined);
   const [gemfile, rakefile = "", settings] = await Promise.all(["Gemfile", "Rakefile", ".rspec"].map(read));
   const bundled = gemfile === undefined ? [] : ["bundle", "exec"];
-  const usesRspec = /["']rspec(-rails)?["']/.test(gemfile ?? "") || /\bRSpec::|rspec\/core/.test(rakefile);
+  const hasTestTask = /TestTask|\btask\s*\(?:?["']?test\b/.test(rakefile);
+  const namesRspec = /["']rspec(-rails)?["']/.test(gemfile ?? "") || /\bRSpec::|rspec\/core/.test(rakefile);
+  // Tests of minitest may use rspec's mocks.
+  const usesRspec = namesRspec && (!hasTestTask || (await workspace.exists(at("spec"))));
   if (settings !== undefined || usesRspec) {
     return {
       name: "rspec",
@@ -97,7 +100,7 @@ async function rubyRunner(workspace: Workspace, at: (name: string) => string): P
       reason: settings === undefined ? "The Gemfile or Rakefile names rspec." : "There is a .rspec.",
     };
   }
-  if (!/TestTask|\btask\s*\(?:?["']?test\b/.test(rakefile)) return undefined;
+  if (!hasTestTask) return undefined;
   return {
     name: "rake test",
     command: [...bundled, "rake", "test"],

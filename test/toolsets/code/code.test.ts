@@ -617,6 +617,8 @@ describe("the test runner and the formatter of a project", () => {
     [{ "go.mod": "module x" }, "go test"],
     [{ ".rspec": "" }, "rspec"],
     [{ Gemfile: 'gem "rspec"' }, "rspec"],
+    [{ Gemfile: 'gem "rspec"', Rakefile: "Rake::TestTask.new(:test)", "spec/a_spec.rb": "" }, "rspec"],
+    [{ Gemfile: 'gem "rspec"', Rakefile: "Rake::TestTask.new(:test)", "test/test_a.rb": "" }, "rake test"],
     [{ Gemfile: 'gem "rails"' }, undefined],
     [
       { Gemfile: 'gem "rubocop-rspec"', Rakefile: 'Rake::TestTask.new(:test) { |t| t.pattern = "spec/**" }' },
