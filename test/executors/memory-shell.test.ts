@@ -42,6 +42,21 @@ describe("command in the in-memory shell", () => {
     expect(result.changes).toEqual({ written: [], deleted: [], rejected: [], ignoredFiles: 0 });
   });
 
+  test("a command sees a large tree, which is copied before its time begins", async () => {
+    const many = Object.fromEntries(Array.from({ length: 150 }, (_, n) => [`many/${n}.txt`, `${n}\n`]));
+    const session = await executor.open();
+    const workspace = memoryWorkspace(many);
+
+    const first = await sh("cat many/* | wc -l; echo changed > many/7.txt", {}, { session, workspace });
+    const second = await sh("cat many/8.txt many/7.txt", {}, { session, workspace });
+
+    expect(first).toMatchObject({ exitCode: 0, stdout: "150\n" });
+    expect(first.changes.written.map(({ path }) => path)).toEqual(["many/7.txt"]);
+    // The change was not applied to the workspace.
+    expect(second).toMatchObject({ exitCode: 0, stdout: "8\n7\n" });
+    await session.close();
+  });
+
   test("a command in the in-memory shell streams its output after each statement", async () => {
     const parts: string[] = [];
     const stop = new AbortController();

@@ -19,9 +19,10 @@ export class IndexedFs extends InMemoryFs {
   #hasLinks = false;
   readonly #diverted = new Map<string, (content: Uint8Array) => void>();
 
-  /** Writes a file for the host. */
+  /** Writes a file for the host, at a path without a folder. */
   load(path: string, content: Uint8Array, mode: number): void {
-    this.#changed(path);
+    this.#changed();
+    if (this.#hasLinks) this.#loaded.clear();
     super.writeFileSync(path, content, undefined, { mode });
     this.#loaded.set(path, content);
   }
@@ -179,6 +180,8 @@ export type LoadedTree = ReturnType<typeof loadedTree>;
 /** The host's tree in the shell's file system, with the changes that scripts made. */
 export function loadedTree(fs: IndexedFs) {
   const given = new Map<string, GuestChange>();
+  /** False before the host's first files, when no script can have written anything. */
+  let hasFiles = false;
   let settledAt = fs.changes;
 
   /** Returns the differences from the host's tree. Returns immediately if no script wrote anything. */
@@ -219,10 +222,11 @@ export function loadedTree(fs: IndexedFs) {
         const absolute = `${root}/${file.path}`;
         given.set(file.path, file);
         // A script may have put a folder or a link in place of the file.
-        const isThere = await fs.lstat(absolute).catch(() => undefined);
+        const isThere = hasFiles ? await fs.lstat(absolute).catch(() => undefined) : undefined;
         if (isThere && !isThere.isFile) await fs.rm(absolute, { recursive: true, force: true });
         fs.load(absolute, file.content, file.executable ? 0o755 : 0o644);
       }
+      hasFiles = true;
       settledAt = fs.changes;
     },
     differences,

@@ -16,10 +16,14 @@ import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
 import { createTreeMirror } from "#executors/tree-mirror.ts";
 import { type ProposedChange, validateChanges } from "#executors/validate-changes.ts";
 
-/** A request of the host to a shell child: apply these file changes, then run this script. */
-export interface ShellRequest {
+/** Changes of the host to the files of a shell child. */
+export interface FilesRequest {
   write: GuestChange[];
   remove: string[];
+}
+
+/** A request of the host to a shell child: apply these file changes, then run this script. */
+export interface ShellRequest extends FilesRequest {
   script: string;
   args: string[];
   env: Record<string, string>;
@@ -39,6 +43,10 @@ export interface MemoryExecutorOptions {
 const killGraceMs = 250;
 /** The milliseconds by which a timer of the shell may fire early: it is rounded, and so is the clock that it is set by. */
 const earlyTimerMs = 2;
+/** The time to copy a tree, on a busy machine. */
+const maxCopyMs = 60_000;
+/** More files are copied before the time of the command begins. Fewer take less than another message. */
+const maxFilesWithCommand = 100;
 const treeLimits = { files: 50_000, bytes: 96_000_000 };
 /** The bytes at which the shell itself stops. How many of them are kept depends on the request's budget. */
 const rawOutputBytes = 8_000_000;
@@ -148,12 +156,17 @@ class MemorySession implements ExecSession {
     const known = new Set(this.#mirror.paths);
     const delta = await this.#mirror.nextDelta(tree);
     for (const path of this.#mirror.paths) known.add(path);
-    const started = performance.now();
+    const isLarge = delta.write.length > maxFilesWithCommand;
+    let started = performance.now();
     const output = new CommandOutput(request);
     try {
+      if (isLarge) {
+        await child.call(delta satisfies FilesRequest, { killAfterMs: maxCopyMs, signal: request.signal });
+        started = performance.now();
+      }
       const answer = await child.call(
         {
-          ...delta,
+          ...(isLarge ? noFiles : delta),
           ...script,
           env: request.env ?? {},
           cwd: request.cwd ?? "",
@@ -215,6 +228,8 @@ class MemorySession implements ExecSession {
     return changes;
   }
 }
+
+const noFiles: FilesRequest = { write: [], remove: [] };
 
 /** Returns the script of a command. Throws a ToolError for a command that this shell cannot run. */
 function scriptOf({ command, network, isolated }: ExecRequest): Pick<ShellRequest, "script" | "args"> {

@@ -9,7 +9,7 @@ import {
 import type { ChildHandler, Parent } from "#executors/serve-parent.ts";
 import { gitCommand } from "./git-command.ts";
 import { IndexedFs, loadedTree, root } from "./indexed-fs.ts";
-import type { ShellReply, ShellRequest } from "./memory-executor.ts";
+import type { FilesRequest, ShellReply, ShellRequest } from "./memory-executor.ts";
 import { searchCommand } from "./search-command.ts";
 import { outputFiles, streamStatements } from "./stream-statements.ts";
 
@@ -101,11 +101,15 @@ for (const [stream, path] of Object.entries(outputFiles)) {
   });
 }
 
+async function handle(request: FilesRequest | ShellRequest, parent: Parent): Promise<ShellReply | null> {
+  await tree.take(request.write, request.remove);
+  return "script" in request ? run(request, parent) : null;
+}
+
 async function run(request: ShellRequest, parent: Parent): Promise<ShellReply> {
   const { head, outputBytes } = request;
   const stop = new AbortController();
   current = { head, outputBytes, parent, written: 0, stop };
-  await tree.take(request.write, request.remove);
   const bash = freshBash(request);
   // Arguments become `$1` and so on, as in `bash -c script bash "$@"`. They are quoted and never interpreted.
   const start = request.args.length > 0 ? `set -- ${request.args.map(quote).join(" ")}\n` : "";
@@ -203,5 +207,5 @@ function unavailableCommands(): Command[] {
   );
 }
 
-const handler: ChildHandler = { handle: (request, parent) => run(request as ShellRequest, parent), warmUp };
+const handler: ChildHandler = { handle: (request, parent) => handle(request as ShellRequest, parent), warmUp };
 export default handler;
