@@ -5,7 +5,7 @@ import { createThreads, type Threads } from "#bot/create-bot.ts";
 import {
   findMissedComments,
   findMissedReopenings,
-  findMissedReviews,
+  findMissedFeedback,
   keyOfEvent,
   nextPullRequests,
 } from "#bot/deliveries/find-missed-events.ts";
@@ -303,7 +303,7 @@ export class Job {
     const numbers = nextPullRequests(open, Number(state.notes.get(polledNote) ?? 0));
     const closed = await runtime.runs.listClosedPullRequests(repository);
     const missed = [
-      ...(await findMissedReviews({ api, repository, isKnown }, numbers)),
+      ...(await findMissedFeedback({ api, repository, isKnown }, numbers)),
       ...(await findMissedReopenings({ api, repository, isKnown }, closed)),
     ];
     for (const event of missed) await this.#store(event);

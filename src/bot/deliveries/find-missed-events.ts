@@ -23,13 +23,15 @@ const KeyedPayload = z.object({
   action: z.string().optional(),
   comment: Identified.optional(),
   review: Identified.optional(),
+  workflow_run: Identified.extend({ run_attempt: z.number().default(1) }).optional(),
 });
 
 /** Returns the key of an event. An event that is found by polling has the same key as when it arrives. */
 export function keyOfEvent(name: string, payload: unknown): string {
-  const { action = "", comment, review } = KeyedPayload.catch({}).parse(payload);
+  const { action = "", comment, review, workflow_run: run } = KeyedPayload.catch({}).parse(payload);
   if (action === "created" && comment) return `${name}.created ${comment.id}`;
   if (action === "submitted" && review) return `${name}.submitted ${review.id}`;
+  if (action === "completed" && run) return `${name}.completed ${run.id} ${run.run_attempt}`;
   return createHash("sha256")
     .update(`${name}\n${JSON.stringify(payload)}`)
     .digest("hex");
@@ -81,8 +83,8 @@ export function nextPullRequests(numbers: readonly number[], last: number): numb
   return [...sorted.slice(at), ...sorted.slice(0, at)].slice(0, maxPullRequests);
 }
 
-/** Finds reviews of these open pull requests of runs, and those that were closed, if no event has reported them. */
-export async function findMissedReviews(
+/** Finds reviews and completed workflows of these open pull requests of runs, and those that were closed, if no event has reported them. */
+export async function findMissedFeedback(
   { api, repository, isKnown }: MissedEventsOptions,
   numbers: readonly number[],
 ): Promise<GitHubEvent[]> {
@@ -98,7 +100,17 @@ export async function findMissedReviews(
       const payload = payloadOf(repository, "submitted", { review, pull_request: pull, sender: review.user });
       events.push({ key, id: `review ${review.id}`, name, payload });
     }
-    if (pull.state !== "closed") continue;
+    if (pull.state !== "closed") {
+      const query = { head_sha: pull.head.sha, status: "completed" as const };
+      const { workflow_runs: completed } = await api.call("GET /repos/{owner}/{repo}/actions/runs", query);
+      for (const workflow_run of completed) {
+        const key = keyOfEvent("workflow_run", { action: "completed", workflow_run });
+        if (await isKnown(key)) continue;
+        const payload = payloadOf(repository, "completed", { workflow_run, sender: workflow_run.actor });
+        events.push({ key, id: `workflow run ${workflow_run.id}`, name: "workflow_run", payload });
+      }
+      continue;
+    }
     const key = `pull_request.closed ${number} ${pull.closed_at}`;
     if (await isKnown(key)) continue;
     const sender = pull.merged_by ?? (await readStateChange(api, number))?.by;

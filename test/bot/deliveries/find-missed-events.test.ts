@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from "vitest";
 import {
   findMissedComments,
+  findMissedFeedback,
   findMissedReopenings,
-  findMissedReviews,
   keyOfEvent,
   nextPullRequests,
 } from "#bot/deliveries/find-missed-events.ts";
@@ -70,7 +70,7 @@ test("reviews of a pull request that no event has reported, its end and its reop
   await commitTo(github, "topic", { "README.md": "# A shop\n" });
   const pull = await github.as("contributor").openPullRequest({ title: "Text", head: "topic", base: "main" });
   await github.as("maintainer").review(pull.number, { event: "COMMENT", body: "Nearly." });
-  const open = await findMissedReviews(options, [pull.number]);
+  const open = await findMissedFeedback(options, [pull.number]);
   for (const { key } of open) known.add(key);
 
   github.as("contributor").close(pull.number);
@@ -78,7 +78,7 @@ test("reviews of a pull request that no event has reported, its end and its reop
   github.as("maintainer").reopen(pull.number);
   const reopened = await findMissedReopenings(options, [pull.number]);
   await github.as("maintainer").merge(pull.number);
-  const closed = await findMissedReviews(options, [pull.number]);
+  const closed = await findMissedFeedback(options, [pull.number]);
 
   expect(open.map(({ name, payload }) => `${name}.${payload.action}`)).toEqual(["pull_request_review.submitted"]);
   expect(closed.map(({ name, payload }) => `${name}.${payload.action}`)).toEqual(["pull_request.closed"]);
@@ -86,6 +86,27 @@ test("reviews of a pull request that no event has reported, its end and its reop
   expect(reopened.map(({ name, payload }) => `${name}.${payload.action}`)).toEqual(["pull_request.reopened"]);
   expect(reopened[0]?.payload).toMatchObject({ sender: { login: "maintainer", type: "User" } });
   expect([...open, ...reopened, ...closed].every(isAccepted)).toBe(true);
+});
+
+test("completed workflows of a pull request that no event has reported are found once, and one that runs is not", async () => {
+  const { github, known, options } = await openWorld();
+  await commitTo(github, "topic", { "README.md": "# A shop\n" });
+  const pull = await github.as("contributor").openPullRequest({ title: "Text", head: "topic", base: "main" });
+  const checks = await github.checks("topic");
+  checks.startWorkflow("Lint", "pull_request");
+  checks.completeWorkflow(checks.startWorkflow("CI", "pull_request"), "failure");
+
+  const [found, ...more] = await findMissedFeedback(options, [pull.number]);
+
+  expect(more).toEqual([]);
+  expect(found?.payload).toMatchObject({ workflow_run: { name: "CI", head_branch: "topic", conclusion: "failure" } });
+  expect(found && isAccepted(found)).toBe(true);
+  // The webhook of the same workflow has the same key.
+  const id = Number(/^workflow run (\d+)$/.exec(found?.id ?? "")?.[1]);
+  const key = keyOfEvent("workflow_run", { action: "completed", workflow_run: { id, run_attempt: 1 } });
+  expect(found?.key).toBe(key);
+  known.add(key);
+  expect(await findMissedFeedback(options, [pull.number])).toEqual([]);
 });
 
 test("jobs ask about all open pull requests in turn, ten at a time", () => {
