@@ -198,7 +198,7 @@ test("golem init --action writes the workflow of the GitHub Action, which golem 
   expect(await run.code).toBe(0);
   expect(run.text()).toMatch(/OPENAI_API_KEY[\s\S]*"Allow GitHub Actions to create and approve pull requests"/);
   const text = readFileSync(join(world.root, ".github/workflows/golem-forge.yml"), "utf8");
-  const { on, permissions, concurrency } = parse(text);
+  const { on, permissions, concurrency, jobs } = parse(text);
   // Events of a repository that jobs can be started by; the others concern Apps, CI outside of Actions, and branches.
   const notTriggers = /^(installation|installation_repositories|repository|check_suite|status|push)(\.|$)/;
   const handled = Object.keys(handlers).filter((event) => !notTriggers.test(event));
@@ -208,6 +208,10 @@ test("golem init --action writes the workflow of the GitHub Action, which golem 
   expect(triggers.sort()).toEqual(handled.sort());
   expect(on.workflow_run.workflows).toEqual(["CI", ".github/workflows/lint.yml"]);
   expect(concurrency).toEqual({ group: "golem-forge", queue: "max" });
+  // Neither the App's own comments nor code of a fork start a job.
+  expect(jobs["golem-forge"].if).toBe(
+    "(github.event_name == 'workflow_run' || github.event.sender.type != 'Bot') && (!github.event.pull_request || github.event.pull_request.head.repo.id == github.event.repository.id)",
+  );
   const needed = Object.values(endpoints).flatMap((needs) => Object.entries(needs));
   for (const [permission, access] of needed) {
     // Every token may read metadata, and no token of a job the members of an organization.
@@ -286,7 +290,9 @@ test("golem doctor names what the workflow and the settings of the repository la
   expect(broken.code).toBe(1);
   expect(broken.text).toContain("lacks the permission contents: write, queue: max in its concurrency group.");
   expect(broken.text).toContain("Workers are not notified when CI completes.");
-  expect(broken.text).toContain("Jobs may not open pull requests.");
+  expect(broken.text).toMatch(
+    /Jobs may not open pull requests\.\s.*"Allow GitHub Actions to create and approve pull requests"/,
+  );
   expect(broken.text).toContain("OPENAI_API_KEY is not set.");
   expect(await doctor(token)).toMatchObject({ code: 0, text: expect.not.stringMatching(/[!✗]/) });
 });
