@@ -135,6 +135,8 @@ export async function readStateChange(api: RepositoryApi, number: number): Promi
 
 /** The time in an event may be later than that of the action itself, which is stored to the second. */
 const maxRecordDelayMs = 2_000;
+/** An event that is older than this is not that of the action, whose own may not be recorded yet. */
+const maxRecordAgeMs = 10 * 60_000;
 
 const Person = z.object({ id: z.number() });
 const RecordedAction = z
@@ -169,12 +171,14 @@ export async function readWasViaApp(
     return Boolean(issue.performed_via_github_app);
   }
   const endpoint = "GET /repos/{owner}/{repo}/issues/{issue_number}/events";
-  const pages = await api.callPages(endpoint, { issue_number: number });
-  const found = pages
-    .flat()
-    .flatMap((event) => RecordedAction.safeParse(event).data ?? [])
+  const read = (events: readonly unknown[]) => events.flatMap((event) => RecordedAction.safeParse(event).data ?? []);
+  const ageOf = (one: z.infer<typeof RecordedAction>) => at.getTime() - one.at.getTime();
+  const pages = await api.callLastPages(endpoint, { issue_number: number }, (page) =>
+    read(page).some((one) => ageOf(one) > maxRecordAgeMs),
+  );
+  const found = read(pages.flat())
     .filter((one) => one.type === type && one.byId === byId && isSameSubject(one.subject, subject))
-    .filter((one) => one.at.getTime() <= at.getTime() + maxRecordDelayMs);
+    .filter((one) => ageOf(one) >= -maxRecordDelayMs && ageOf(one) <= maxRecordAgeMs);
   const last = found.at(-1)?.at.getTime();
   // An app may have done the same within the same second.
   return last === undefined

@@ -92,6 +92,27 @@ export class RepositoryApi {
     }
   }
 
+  /**
+   * Asks for the last pages of a list that GitHub returns oldest first, until `isEnough` says so of the earliest of them, and
+   * returns them in order. GitHub says on the first page which page is the last.
+   */
+  async callLastPages<E extends RepositoryEndpoint>(
+    endpoint: E,
+    parameters: Parameters<E>,
+    isEnough: (page: ResponseData<E>) => boolean,
+  ): Promise<ResponseData<E>[]> {
+    const send = (page: number) => this.#send<E>(endpoint, { per_page: 100, ...parameters, page }, {});
+    const first = await send(1);
+    const last = Number(/[?&]page=(\d+)[^>]*>; rel="last"/.exec(String(first.headers.link ?? ""))?.[1] ?? 1);
+    const pages: ResponseData<E>[] = [];
+    for (let page = last; page > 1; page--) {
+      const { data } = await send(page);
+      pages.unshift(data);
+      if (isEnough(data)) return pages;
+    }
+    return [first.data, ...pages];
+  }
+
   /** Carries out a GraphQL mutation, for the few operations that REST lacks. Throws a UserError that says why it was refused. */
   async mutate(mutation: Mutation, input: Record<string, unknown>): Promise<void> {
     const type = `${mutation.charAt(0).toUpperCase()}${mutation.slice(1)}Input`;

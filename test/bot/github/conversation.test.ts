@@ -74,6 +74,7 @@ test.each<[string, object[], Partial<ThreadAction>, boolean | undefined]>([
   ["an app, and before it the person", [labeled({ created_at: at(1).toISOString() }), labeled(app)], {}, true],
   ["the person, and long before an app", [labeled({ ...app, created_at: at(1).toISOString() }), labeled()], {}, false],
   ["an app and the person at the same time", [labeled(app), labeled()], {}, true],
+  ["a person, who did the same long before", [labeled({ created_at: at(-3_600).toISOString() })], {}, undefined],
   ["an app later", [labeled(), labeled({ ...app, created_at: at(30).toISOString() })], {}, false],
   ["somebody else", [labeled({ actor: { id: 2 } }), labeled({ actor: null })], {}, undefined],
   ["a person who adds another label", [labeled({ label: { name: "wontfix" } })], {}, undefined],
@@ -106,7 +107,7 @@ test.each<[string, object[], Partial<ThreadAction>, boolean | undefined]>([
     true,
   ],
 ])("an action by %s", async (_, events, action, expected) => {
-  const api = { callPages: async () => [events.slice(0, 1), events.slice(1)] } as unknown as RepositoryApi;
+  const api = { callLastPages: async () => [events.slice(0, 1), events.slice(1)] } as unknown as RepositoryApi;
 
   expect(await readWasViaApp(api, 7, { type: "labeled", byId: 1, subject: "bug", at: at(10), ...action })).toBe(
     expected,

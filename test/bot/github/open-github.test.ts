@@ -197,6 +197,26 @@ describe("tokens for git", () => {
 });
 
 describe("reading", () => {
+  test("the record of an action in a long thread is read from its end, as far as needed", async () => {
+    const ada = hub.as("ada");
+    const thread = ada.openIssue({ title: "It has a history" });
+    for (let label = 1; label <= 450; label++) ada.label(thread.number, `label ${label}`);
+    for (const [index, event] of thread.events.entries()) event.at = new Date(60_000 * (index + 1));
+    const read = async (label: number) => {
+      const before = hub.requests.length;
+      const action = { type: "labeled", byId: thread.author.id, subject: `label ${label}` } as const;
+      const found = await github.wasViaApp(thread.number, { ...action, at: new Date(60_000 * label) });
+      return [found, hub.requests.slice(before).filter(({ path }) => path.includes("/events?")).length];
+    };
+
+    expect([await read(450), await read(401), await read(300)]).toEqual([
+      [false, 2],
+      [false, 3],
+      [false, 4],
+    ]);
+    expect(await read(5)).toEqual([false, 5]);
+  });
+
   test("issues are listed without the pull requests among them", async () => {
     hub.repository().threads.clear();
     const issue = hub.as("mallory").openIssue({ title: "A", labels: ["bug", "ui"] });
