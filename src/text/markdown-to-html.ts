@@ -22,12 +22,17 @@ export function markdownToHtml(text: string, address: string): string {
       span: [{ name: "class", values: ["task-done", "task-open"] }],
       ol: ["start"],
       details: ["open"],
+      table: ["tabindex"],
       th: ["align"],
       td: ["align"],
     },
     allowedSchemes: ["http", "https", "mailto"],
     disallowedTagsMode: "discard",
-    transformTags: { a: (_, attributes) => ({ tagName: "a", attribs: resolveLink(attributes, address) }) },
+    transformTags: {
+      a: (_, attributes) => ({ tagName: "a", attribs: resolveLink(attributes, address) }),
+      // A wide table scrolls, also by keyboard.
+      table: sanitizeHtml.simpleTransform("table", { tabindex: "0" }),
+    },
     nestingLimit: 100,
   });
 }

@@ -114,7 +114,7 @@ ${renderSums(
   sumBy(costs, ({ worker }) => worker),
 )}
 <h2>By day</h2>
-<div class="table"><table><thead><tr><th>Day</th><th>Repository</th><th>Worker</th><th>Runs</th><th>Model calls</th><th>Tokens in</th><th>Tokens out</th><th>Cost</th></tr></thead><tbody>${rows}</tbody></table></div>
+<div class="table" tabindex="0"><table><thead><tr><th>Day</th><th>Repository</th><th>Worker</th><th>Runs</th><th>Model calls</th><th>Tokens in</th><th>Tokens out</th><th>Cost</th></tr></thead><tbody>${rows}</tbody></table></div>
 ${costs.length > maxRows && html`<p>${costs.length - maxRows} more rows are in the CSV.</p>`}`;
 }
 
@@ -125,7 +125,7 @@ function renderSums(name: string, sums: readonly { name: string; cost: number }[
     .slice(0, maxSums)
     .map(({ name, cost }) => html`<tr><td>${name}</td><td>${formatDollars(cost)}</td></tr>`);
   return html`<h2>By ${name.toLowerCase()}</h2>
-<div class="table"><table><thead><tr><th>${name}</th><th>Cost</th></tr></thead><tbody>${rows}</tbody></table></div>`;
+<div class="table" tabindex="0"><table><thead><tr><th>${name}</th><th>Cost</th></tr></thead><tbody>${rows}</tbody></table></div>`;
 }
 
 function nameOf({ owner, repo }: RepositoryRef): string {

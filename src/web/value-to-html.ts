@@ -120,7 +120,7 @@ function renderTable(rows: readonly Row[]): Html {
   const shown = rows.slice(0, maxRows);
   const columns = tableColumns(shown, maxColumns);
   const rest = rows.length - shown.length;
-  return html`<div class="table"><table><thead><tr>${columns.map((column) => html`<th scope="col">${column}</th>`)}</tr></thead>
+  return html`<div class="table" tabindex="0"><table><thead><tr>${columns.map((column) => html`<th scope="col">${column}</th>`)}</tr></thead>
 <tbody>${shown.map((row) => html`<tr>${columns.map((column) => html`<td>${formatCell(row[column])}</td>`)}</tr>`)}</tbody></table></div>${rest > 0 && html`<p>… ${pluralize(rest, "more row")}</p>`}`;
 }
 

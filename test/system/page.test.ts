@@ -10,7 +10,8 @@ const script: ForgeOptions["script"] = (request) => {
   if (JSON.stringify(messages).includes("Ask first")) {
     const answer = messages.at(-1);
     if (answer?.role === "tool") return { text: `The answer was ${JSON.stringify(answer.content)}.` };
-    return { calls: [{ name: "ask_user", args: { question: "Which *color*?", options: ["Red", "Green"] } }] };
+    const question = `Which *color*?\n\n| color |\n|---|\n| ${"x".repeat(200)} |\n`;
+    return { calls: [{ name: "ask_user", args: { question, options: ["Red", "Green"] } }] };
   }
   return JSON.stringify(messages.at(-1)).includes("Say what was wrong")
     ? { calls: [{ name: "open_pull_request", args: { title: "The total was one too high", body: "One too many." } }] }
@@ -170,7 +171,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
       expect(browser.problems).toEqual([]);
     });
 
-    test("a person answers a question with one of its buttons", async () => {
+    test("a person answers a question that has a wide table on a phone with one of its buttons", async () => {
       const { github, botComment } = forge;
       const issue = github.as("visitor").openIssue({ title: "A color", body: "It needs one." });
       github.as("maintainer").comment(issue.number, "/run fixer Ask first");
@@ -182,8 +183,11 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
       await page.getByRole("link", { name: "Sign in with GitHub" }).first().click();
       await page.getByRole("link", { name: "maintainer" }).click();
       await page.locator("#latest").waitFor({ state: "attached" });
+      const width = await page.evaluate("document.documentElement.scrollWidth");
+      const violations = await violationsOn(page);
       await page.getByRole("button", { name: "Green" }).click();
 
+      expect([width, violations]).toEqual([390, []]);
       expect((await botComment(issue.number, /The answer was/)).body).toContain("Green");
       await page.close();
       expect(browser.problems).toEqual([]);

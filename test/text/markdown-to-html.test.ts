@@ -17,7 +17,7 @@ test.each([
   ["see #12", /<a href="\/playground\/shop\/issues\/12"[^>]*>#12<\/a>/],
   ["`#12`", /<code>#12<\/code>/],
   ["one\n<!-- golem-forge:hidden -->", /^<p>one<\/p>$/],
-  ["| a |\n|---|\n| b |", /<table>[\s\S]*<td>b<\/td>/],
+  ["| a |\n|---|\n| b |", /<table tabindex="0">[\s\S]*<td>b<\/td>/],
 ])("%j is rendered as on GitHub", (text, expected) => {
   expect(show(text)).toMatch(expected);
 });
