@@ -4,8 +4,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { createThreads, type Threads } from "#bot/create-bot.ts";
 import {
   findMissedComments,
-  findMissedReopenings,
   findMissedFeedback,
+  findMissedReopenings,
   keyOfEvent,
   nextPullRequests,
 } from "#bot/deliveries/find-missed-events.ts";
