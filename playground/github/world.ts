@@ -60,7 +60,7 @@ export interface Thread {
   closedAt: Date | undefined;
   /** The app that opened it, with its own token or a person's. */
   app: AppIdentity | undefined;
-  /** What people did to it, oldest first. */
+  /** The actions of people on it, oldest first. */
   events: ThreadEvent[];
   pull: PullRequestFields | undefined;
 }

@@ -161,7 +161,7 @@ export const RunEvent = z.discriminatedUnion("type", [
     type: z.literal("pull_request.reviewed"),
     by: z.string(),
     byId: z.number().optional(),
-    /** True for a review that wakes a waiting run: it requests changes, mentions the App, or replies to it. */
+    /** True for a review that resumes a waiting run: it requests changes, mentions the App, or replies to it. */
     requestsChanges: z.boolean(),
     /** The review and its comments, without hidden text. */
     text: z.string(),

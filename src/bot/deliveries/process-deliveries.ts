@@ -26,7 +26,7 @@ const firstBackoffMs = 1_000;
 const maxBackoffMs = 60_000;
 /** A delivery is retried this long while GitHub does not answer. */
 const maxOutageMs = 24 * 60 * 60_000;
-/** What GitHub refuses with 403 is asked again for this long after the delivery arrived, while the others of its queue wait. */
+/** The time after its arrival in which a delivery that GitHub refuses with 403 is tried again, while the others of its queue wait. */
 const maxRefusedMs = 3 * 60_000;
 /** Other failures are bugs. Those while the database cannot be used do not count. */
 const maxFailures = 6;

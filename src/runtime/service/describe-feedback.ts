@@ -20,7 +20,7 @@ const verbs: Record<string, string> = { changes_requested: "requests changes on"
 export async function describeReview(
   github: GitHub,
   { by, number, review }: { by: string; number: number; review: { id: number; state: string; body: string } },
-): Promise<{ text: string; wakes: boolean }> {
+): Promise<{ text: string; resumesRun: boolean }> {
   const [all, login] = await Promise.all([github.listReviewComments(number), github.ownLogin()]);
   const parts: string[] = [];
   let room = maxCommentsLength;
@@ -38,7 +38,7 @@ export async function describeReview(
     }
   }
   const texts = [review.body, ...all.filter(({ reviewId }) => reviewId === review.id).map(({ body }) => body)];
-  const wakes =
+  const resumesRun =
     review.state === "changes_requested" ||
     repliesToApp ||
     texts.some((text) => mentions(text, login.replace(/\[bot\]$/, "")));
@@ -50,7 +50,7 @@ export async function describeReview(
   const text = [`@${by} ${verb} pull request #${number}.`, review.body.trim(), ...parts, how]
     .filter(Boolean)
     .join("\n\n");
-  return { text: cleanText(text).text, wakes };
+  return { text: cleanText(text).text, resumesRun };
 }
 
 /** A part of a review that is still open, for a run that starts later. */

@@ -156,9 +156,9 @@ export class RunService implements Runs {
     const github = this.#options.openGitHub(thread);
     // Loads toolsets, which the app does not need before its first run.
     const { describeReview } = await import("./describe-feedback.ts");
-    const { text, wakes } = await describeReview(github, { by, number: thread.thread, review });
+    const { text, resumesRun } = await describeReview(github, { by, number: thread.thread, review });
     if (await this.#hasEndedSince(newest)) return this.deliverReview(thread, { by, byId, review, deliveryId });
-    const event: RunEvent = { type: "pull_request.reviewed", by, byId, requestsChanges: wakes, text };
+    const event: RunEvent = { type: "pull_request.reviewed", by, byId, requestsChanges: resumesRun, text };
     await this.#append([{ runId: newest.id, event }], deliveryId);
     return newest.id;
   };

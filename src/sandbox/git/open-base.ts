@@ -83,7 +83,7 @@ export function createContentLoader(base: Base, connectRemote: () => Remote) {
 }
 
 interface ContentsRequest {
-  /** What differs from the previous base, if it was already requested. */
+  /** The difference from the previous base, if it was already requested. */
   requested?: Promise<FetchResult>;
   signal?: AbortSignal;
 }

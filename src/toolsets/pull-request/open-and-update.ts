@@ -278,7 +278,7 @@ async function nextSteps({ github }: ToolServices, { number }: PullRequest, comm
   ];
 }
 
-/** Returns the last comments of the threads that are not resolved and in which a person with write access spoke last. */
+/** Returns the last comments of the threads that are not resolved and in which a person with write access wrote last. */
 async function unansweredComments(github: GitHub, number: number): Promise<ReviewComment[]> {
   const [comments, login] = await Promise.all([github.listReviewComments(number), github.ownLogin()]);
   const last = threadsOf(comments)

@@ -75,8 +75,8 @@ test.each<[string, ReviewComment[], { state?: string; body?: string }]>([
     [comment(10, { reviewId: 2, author: "forge[bot]" }), comment(11, { inReplyTo: 10 })],
     {},
   ],
-])("a review that %s wakes the run", async (_, comments, review) => {
-  expect(await describeIt(comments, review)).toMatchObject({ wakes: true });
+])("a review that %s resumes the run", async (_, comments, review) => {
+  expect(await describeIt(comments, review)).toMatchObject({ resumesRun: true });
 });
 
 test.each<[string, ReviewComment[], { state?: string; body?: string }]>([
@@ -89,7 +89,7 @@ test.each<[string, ReviewComment[], { state?: string; body?: string }]>([
     {},
   ],
 ])("a review that %s does not wake the run", async (_, comments, review) => {
-  expect(await describeIt(comments, review)).toMatchObject({ wakes: false });
+  expect(await describeIt(comments, review)).toMatchObject({ resumesRun: false });
 });
 
 test("of a long review, the comments that do not fit are shortened, and only long ones say so", async () => {
