@@ -11,6 +11,8 @@ const maxAgeMs = 3 * 24 * 60 * 60_000;
 
 /** A delivery that was requested again may take this long to arrive. */
 const redeliveryMs = 60_000;
+/** After this time, deliveries that could not be listed are looked for again. */
+const retryMs = 60_000;
 
 /** GitHub records a delivery that is not answered as failed after this time. */
 const deliveryTimeoutMs = 15_000;
@@ -33,7 +35,7 @@ interface RedeliveryOptions {
 
 /**
  * Looks for missed deliveries a second after the start, every ten minutes, when the process continues after it was suspended, and as soon
- * as deliveries can be stored again after one could not.
+ * as deliveries can be stored again after one could not. While GitHub does not list them, it is asked again every minute.
  */
 export class Redelivery {
   readonly #options: RedeliveryOptions;
@@ -41,6 +43,7 @@ export class Redelivery {
   /** The time at which each delivery was last requested again. */
   readonly #requested = new Map<string, number>();
   readonly #timers: NodeJS.Timeout[] = [];
+  #retry: NodeJS.Timeout | undefined;
   /** True at the start: deliveries may have been missed before. */
   #isMissing = true;
   #isChecking = false;
@@ -66,7 +69,7 @@ export class Redelivery {
   }
 
   stop(): void {
-    for (const timer of this.#timers) clearTimeout(timer);
+    for (const timer of [...this.#timers, this.#retry]) clearTimeout(timer);
   }
 
   async #runWhenReady(): Promise<void> {
@@ -96,7 +99,11 @@ export class Redelivery {
           log.error(`Delivery ${guid} failed ${maxAttempts} times, and is not redelivered again.`, "");
         }
       },
-      (error: Error) => log.info(`Missed deliveries could not be listed: ${error.message}`),
+      (error: Error) => {
+        log.info(`Missed deliveries could not be listed: ${error.message}`);
+        clearTimeout(this.#retry);
+        this.#retry = setTimeout(() => this.onMissed(), retryMs).unref();
+      },
     );
     inBackground(looking);
   }

@@ -1,6 +1,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { Redelivery } from "#bot/deliveries/redeliver-missed.ts";
+import type { RestClient } from "#bot/github/rest-client.ts";
 import { DatabaseError } from "#domain/errors.ts";
 import { type BotWorld, botWorlds, deliver, sign } from "../../support/bot-world.ts";
 
@@ -257,6 +259,33 @@ describe("missed deliveries", () => {
     await vi.waitFor(() => expect(redelivered).toEqual([3, 8, 9, 10]), { timeout: 60_000 });
     await bot.stop();
   });
+});
+
+test("while GitHub does not list deliveries, missed ones are looked for again every minute", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const outcomes: ("failed" | "listed")[] = [];
+  let isDown = true;
+  const send = async () => {
+    outcomes.push(isDown ? "failed" : "listed");
+    if (isDown) throw new Error("Bad gateway");
+    return { data: [], headers: {} };
+  };
+  const redelivery = new Redelivery({
+    rest: { send } as unknown as RestClient,
+    ready: async () => {},
+    log: { info: () => {}, error: () => {} },
+    inBackground: () => {},
+  });
+  redelivery.start();
+  onTestFinished(() => redelivery.stop());
+
+  await vi.advanceTimersByTimeAsync(4.5 * 60_000);
+  expect(outcomes.length).toBeGreaterThanOrEqual(4);
+  isDown = false;
+  await vi.advanceTimersByTimeAsync(2 * 60_000);
+
+  expect(outcomes.at(-1)).toBe("listed");
 });
 
 test("webhooks arrive through a proxy, and their signatures are verified", async () => {
