@@ -66,6 +66,7 @@ export interface PacedRequest {
 
 interface Waiting extends PacedRequest {
   admit: () => void;
+  refuse: (error: OutageError) => void;
 }
 
 /** The requests of one priority. Each repository has its queue, and the queues take turns. */
@@ -114,6 +115,7 @@ export class RequestPacer {
   /** Pauses all requests for this long, as GitHub asked. */
   pause(ms: number): void {
     this.#pausedUntil = Math.max(this.#pausedUntil, monotonicNow() + ms);
+    this.#admitWaiting();
   }
 
   /** The requests left of the primary limit, as far as GitHub has said, and the number of those that wait. */
@@ -146,26 +148,28 @@ export class RequestPacer {
     if (request.priority === "optional" && (fitsAt > now || this.#inFlight >= maxConcurrent)) {
       throw new OutageError("It was skipped because many requests are waiting.");
     }
-    if (fitsAt - now > maxWaits[request.priority]) {
-      const retryAt = Date.now() + fitsAt - now;
-      const time = new Date(retryAt).toISOString().slice(11, 16);
-      const position = request.priority === "low" ? 0 : this.#recordFailed(fitsAt, now);
-      const queue = position > 1 ? ` This request is number ${position} in the queue.` : "";
-      throw new OutageError(`GitHub's rate limit for this installation is used up until ${time} UTC.${queue}`, {
-        retryAt,
-      });
-    }
+    if (fitsAt - now > maxWaits[request.priority]) throw this.#usedUp(request, fitsAt, now);
     if (request.priority === "optional") {
       this.#count(request, now);
       return Promise.resolve();
     }
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       const queues = this.#waiting.get(request.priority);
       const queue = queues?.get(request.repository) ?? [];
-      queue.push({ ...request, admit: resolve });
+      queue.push({ ...request, admit: resolve, refuse: reject });
       queues?.set(request.repository, queue);
       this.#admitWaiting();
     });
+  }
+
+  /** Returns the error of a request that would wait too long, which says when to try again. */
+  #usedUp({ priority }: PacedRequest, fitsAt: number, now: number): OutageError {
+    const retryAt = Date.now() + fitsAt - now;
+    const time = new Date(retryAt).toISOString().slice(11, 16);
+    const position = priority === "low" ? 0 : this.#recordFailed(fitsAt, now);
+    const queue = position > 1 ? ` This request is number ${position} in the queue.` : "";
+    const message = `GitHub's rate limit for this installation is used up until ${time} UTC.${queue}`;
+    return new OutageError(message, { retryAt });
   }
 
   /** Records a failed request. Returns how many failed requests still have to wait, including this one. */
@@ -180,6 +184,12 @@ export class RequestPacer {
     for (const queues of this.#waiting.values()) {
       for (let next = firstOf(queues); next && this.#inFlight < maxConcurrent; next = firstOf(queues)) {
         const fitsAt = this.#fitsAt(next, now);
+        // It would wait too long since GitHub asked for a pause, or since others were sent before it.
+        if (fitsAt - now > maxWaits[next.priority]) {
+          takeFirst(queues, next);
+          next.refuse(this.#usedUp(next, fitsAt, now));
+          continue;
+        }
         if (fitsAt > now) {
           retryAt = Math.min(retryAt, fitsAt);
           break;

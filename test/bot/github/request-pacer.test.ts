@@ -31,12 +31,20 @@ function send(name: string, { answerMs = 0, ...request }: Request & { answerMs?:
   });
 }
 
+/** Sends a request again at the time that its error names. */
+async function insist(name: string): Promise<void> {
+  await send(name).catch(async (error: OutageError) => {
+    await wait(Number(error.retryAt) - Date.now());
+    await insist(name);
+  });
+}
+
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
 
 test("a burst is sent at once, and no more than 80 writes a minute and 500 an hour", async () => {
-  for (let count = 0; count < 600; count++) void send("write");
+  for (let count = 0; count < 600; count++) void insist("write");
 
   await pass(0);
   expect(admitted.length).toBeGreaterThan(60);
@@ -230,6 +238,21 @@ test("a request that would wait longer than two minutes fails, and says when to 
   expect(error).toBeInstanceOf(OutageError);
   expect((error as OutageError).retryAt).toBe(begunAt + 30 * 60_000);
   expect((error as OutageError).message).not.toContain("number");
+});
+
+test("requests that are waiting already fail when GitHub asks for a long pause", async () => {
+  for (let count = 0; count < 90; count++) void send("first", { isWrite: false, answerMs: 1_000 });
+  const errors: OutageError[] = [];
+  for (let count = 0; count < 3; count++) send("waiting").catch((error: OutageError) => errors.push(error));
+  await pass(0);
+  const begunAt = Date.now();
+
+  pacer.pause(30 * 60_000);
+  await pass(1_000);
+
+  expect(errors.map(({ retryAt }) => retryAt)).toEqual([1, 2, 3].map(() => begunAt + 30 * 60_000));
+  expect(errors[2]?.message).toContain("This request is number 3 in the queue.");
+  expect(pacer.state().waiting).toBe(0);
 });
 
 test("requests that have to wait longer report their position, which starts again when the limit is free", async () => {
