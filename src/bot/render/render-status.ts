@@ -144,6 +144,12 @@ function renderHints(view: RunView): string | undefined {
   if (view.outcome) return undefined;
   if (view.state === "interrupted")
     return "`/resume` continues, `/resume and use the other file` continues with your instructions, `/cancel` ends the run.";
-  const isAsking = phaseOf(view) === "awaitingApproval";
-  return `\`/stop\` pauses the run, \`/cancel\` ends it, \`/status\` shows details. ${isAsking ? "The worker reads other comments once the request is answered." : "Other comments are passed to the worker."}`;
+  return `\`/stop\` pauses the run, \`/cancel\` ends it, \`/status\` shows details. ${describeComments(view)}`;
+}
+
+function describeComments(view: RunView): string {
+  const phase = phaseOf(view);
+  if (phase === "awaitingApproval") return "The worker reads other comments once the request is answered.";
+  if (phase === "awaitingAnswer") return "Any other comment answers the question.";
+  return "Other comments are passed to the worker.";
 }

@@ -73,6 +73,7 @@ describe("status", () => {
     ["interrupted", "is paused", "`/resume`"],
     ["awaitingApproval", "is waiting for approval", "`/stop`"],
     ["awaitingApproval", "is waiting for approval", "The worker reads other comments once the request is answered."],
+    ["awaitingAnswer", "is waiting for you", "Any other comment answers the question."],
     ["callingModel", "is working", "Other comments are passed to the worker."],
     ["awaitingAnswer", "is waiting for you", "`/stop`"],
     ["idle", "is waiting for you", "`/stop`"],
