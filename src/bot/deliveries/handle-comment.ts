@@ -1,11 +1,10 @@
-import { setTimeout as wait } from "node:timers/promises";
 import { type AuthorizedCommand, executeCommand } from "#bot/commands/execute-command.ts";
 import { parseMention, parseThreadCommand, type ThreadCommand } from "#bot/commands/thread-command.ts";
 import { postComment } from "#bot/github/post-comment.ts";
 import { httpStatusOf } from "#bot/github/refusals.ts";
 import { code, inline } from "#bot/render/markdown.ts";
 import { renderPaused } from "#bot/render/render-reply.ts";
-import { OutageError, UserError } from "#domain/errors.ts";
+import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub, GitHubRefusalError, type ReactionContent } from "#domain/github.ts";
 import { LeaseLostError } from "#domain/work-context.ts";
 import type { ThreadRef } from "#runtime/runs.ts";
@@ -452,17 +451,19 @@ export async function hasWaitingNotice(key: string, { attempts, runs }: Delivery
 }
 
 /**
- * Reacts to the comment. Failures are logged and ignored, except for a lost lease: then, as when the process dies before the
- * reaction is made, the delivery is processed again. Resolves after a few seconds even if GitHub has not answered.
+ * Reacts to the comment. Failures are logged and ignored, unless the lease is lost or the database cannot be asked for it: then, as
+ * when the process dies before the reaction is made, the delivery is processed again. Resolves after a few seconds even if GitHub
+ * has not answered.
  */
 function react(reaction: ReactionContent, action: Action): Promise<void> {
   const { context } = action;
   const reacting = sendReaction(reaction, action).catch((error: Error) => {
-    if (error instanceof LeaseLostError) throw error;
+    if (error instanceof LeaseLostError || error instanceof DatabaseError) throw error;
     context.log.info(`No reaction to delivery ${context.deliveryId}: ${error.message}`);
   });
   context.inBackground(reacting.catch(() => undefined));
-  return Promise.race([reacting, wait(maxReactionMs, undefined, { ref: false })]);
+  const late = new Promise<void>((resolve) => setTimeout(resolve, maxReactionMs).unref());
+  return Promise.race([reacting, late]);
 }
 
 async function sendReaction(

@@ -159,8 +159,10 @@ export class DeliveryProcessor {
     const context = { ...this.#services, deliveryId: content.id, attempts };
     const { repository } = Located.safeParse(content.payload).data ?? {};
     const fields = { delivery: content.id, ...(repository && { repository: repository.full_name }) };
+    let isHandled = false;
     const confirm = async () => {
-      if (!(await this.#store.holdsDelivery(delivery))) throw new LeaseLostError();
+      // A reaction may be sent later.
+      if (!isHandled && !(await this.#store.holdsDelivery(delivery))) throw new LeaseLostError();
       await this.#confirmLease();
     };
     const attempt = () =>
@@ -174,8 +176,10 @@ export class DeliveryProcessor {
     try {
       const retry = await withLease(confirm, () => withLogContext(fields, attempt));
       clearInterval(renewal);
-      if (!retry) await this.#store.completeDelivery(key);
-      else await this.#store.postponeDelivery(delivery, retry.delayMs, { hasFailed: retry.hasFailed });
+      if (!retry) {
+        isHandled = true;
+        await this.#store.completeDelivery(key);
+      } else await this.#store.postponeDelivery(delivery, retry.delayMs, { hasFailed: retry.hasFailed });
     } catch (error) {
       // It is due again, for any process.
       if (!(error instanceof LeaseLostError)) throw error;

@@ -13,6 +13,8 @@ let runs: RecordingRuns;
 let replies: string[];
 let errors: string[];
 let reactions: number[];
+/** The time that a reaction waits for GitHub's limits. */
+let reactionDelayMs: number;
 let deleted: Set<number>;
 let processors: DeliveryProcessor[];
 
@@ -24,6 +26,7 @@ beforeEach(() => {
   replies = [];
   errors = [];
   reactions = [];
+  reactionDelayMs = 0;
   deleted = new Set();
   processors = [];
 });
@@ -42,6 +45,7 @@ function startProcessor(
     repository: { installationId: 7, owner: "octo", repo: "shop" },
     getPermission,
     addReaction: async (id) => {
+      await new Promise((resolve) => setTimeout(resolve, reactionDelayMs));
       await confirmLease();
       reactions.push(id);
     },
@@ -261,6 +265,31 @@ test("a process that has lost its lease writes nothing, and leaves its deliverie
   expect(confirmLease.mock.calls.length).toBeGreaterThan(3);
   expect([replies, errors]).toEqual([[], []]);
   expect(await store.nextDeliveryInMs()).toBeLessThanOrEqual(15_000);
+});
+
+test("a comment gets its reaction although the database did not say at first who processes the delivery", async () => {
+  const cut = new DatabaseError("The database is not responding.");
+  vi.spyOn(store, "holdsDelivery").mockRejectedValueOnce(cut).mockRejectedValueOnce(cut);
+  startProcessor();
+  await save("1", "/approve k7");
+  await save("2", "Please also change the title.", 2);
+
+  await pass(30_000);
+
+  expect(reactions.toSorted()).toEqual([1, 2]);
+  expect(errors).toEqual([]);
+});
+
+test("a reaction that waits for longer than the command is sent after the delivery is completed", async () => {
+  reactionDelayMs = 10_000;
+  startProcessor();
+  await save("1", "/approve k7");
+  await pass(8_000);
+  expect([reactions, await store.nextDeliveryInMs()]).toEqual([[], undefined]);
+
+  await pass(5_000);
+
+  expect(reactions).toEqual([1]);
 });
 
 test("a comment whose process lost its lease gets its reaction when the delivery is processed again", async () => {
