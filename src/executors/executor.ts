@@ -8,7 +8,8 @@ export interface TreeSource extends Pick<Workspace, "resolve" | "paths" | "list"
   changes(): Promise<Change[]>;
   readonly head: { commit: string; branch: string };
   /** Commits of the base's history, newest first. */
-  log(options: { limit: number; path?: string }): Promise<TreeCommit[]>;
+  /** `range` is a revision, or `main..topic`; default: the base commit. */
+  log(options: { limit: number; path?: string; range?: string }): Promise<TreeCommit[]>;
   /** A commit with its changes against its first parent. Missing for a worker that sees only part of the repository. */
   show?(revision: string): Promise<TreeCommit & { files: CommittedVersions[]; omitted: string[] }>;
   /** A file as it was in a revision. */

@@ -11,6 +11,7 @@ import { digestOfChanges, fileChange } from "#sandbox/preview-files.ts";
 import type { GitSandbox } from "#sandbox/sandbox.ts";
 import { showHidden } from "#text/visible-text.ts";
 import { isProtectedPath } from "#toolsets/filesystem/file-changes.ts";
+import { parseRange } from "#toolsets/git/git-history.ts";
 import { findSetupKey } from "./project-setup.ts";
 import type { ToolServices } from "./toolset.ts";
 
@@ -164,7 +165,8 @@ export function workspaceTree(
     readBase: (path) => workspace.readBase(path),
     changes: () => workspace.changes(),
     head: sandbox.base,
-    log: async (options) => (await sandbox.log(options)).commits,
+    log: async ({ range, ...options }) =>
+      (await sandbox.log({ ...options, ...(range !== undefined && parseRange(range)) })).commits,
   };
 }
 

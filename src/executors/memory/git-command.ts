@@ -166,17 +166,51 @@ function countLines(text: string, sign: string): number {
   return text.split("\n").filter((line) => line.startsWith(sign) && !line.startsWith(sign.repeat(3))).length;
 }
 
-async function log(args: string[], { ask, fs }: GitContext, cwd: string): Promise<string> {
-  const joined = args.join(" ");
-  const limit = Number(/(?:^| )(?:-n ?|-|--max-count=)(\d+)/.exec(joined)?.[1] ?? 20);
-  const dashes = args.indexOf("--");
-  const path = dashes === -1 ? undefined : pathsOf(args.slice(dashes), fs, cwd)[0];
-  const question: ShellQuestion = { kind: "log", limit: Math.min(limit, 200), ...(path ? { path } : {}) };
-  const commits = (await ask(question)) as TreeCommit[];
-  if (args.includes("--oneline") || args.includes("--pretty=oneline")) {
-    return commits.map(({ commit, message }) => `${commit.slice(0, 7)} ${firstLine(message)}\n`).join("");
-  }
+const logCount = /^(?:-n|--max-count=|-)(\d+)$/;
+/** What these change is not in the output. */
+const plainLogOptions = /^--(?:no-)?(?:color|decorate|abbrev-commit|follow)(?:=\w+)?$/;
+
+async function log(args: string[], context: GitContext, cwd: string): Promise<string> {
+  const { limit, isShort, range, path } = await logArguments(args, context, cwd);
+  const question: ShellQuestion = {
+    kind: "log",
+    limit: Math.min(limit, 200),
+    ...(path ? { path } : {}),
+    ...(range !== undefined && { range }),
+  };
+  const commits = (await context.ask(question)) as TreeCommit[];
+  if (isShort) return commits.map(({ commit, message }) => `${commit.slice(0, 7)} ${firstLine(message)}\n`).join("");
   return commits.map(describeCommit).join("\n");
+}
+
+/** Throws for arguments whose meaning would be ignored. */
+async function logArguments(args: readonly string[], { fs, head }: GitContext, cwd: string) {
+  const revisions: string[] = [];
+  const paths: string[] = [];
+  let limit = 20;
+  let isShort = false;
+  for (let at = 0; at < args.length; at++) {
+    const arg = args[at] ?? "";
+    const count = arg === "-n" ? args[++at] : logCount.exec(arg)?.[1];
+    if (arg === "--") {
+      paths.push(...args.slice(at + 1));
+      break;
+    }
+    if (count !== undefined) limit = Number(count);
+    else if (arg === "--oneline" || arg === "--pretty=oneline") isShort = true;
+    else if (!arg.startsWith("-")) ((await fs.exists(fs.resolvePath(cwd, arg))) ? paths : revisions).push(arg);
+    else if (!plainLogOptions.test(arg)) throw notForLog(arg);
+  }
+  if (!Number.isInteger(limit)) throw new Error("-n needs a number");
+  const [range, other] = revisions.filter((one) => !["HEAD", "@", head.commit, head.branch].includes(one));
+  if (other !== undefined) throw notForLog("second revision");
+  if (paths.length > 1) throw notForLog("second path");
+  const [path] = paths.map((one) => fs.resolvePath(cwd, one).slice(root.length + 1));
+  return { limit, isShort, range, path };
+}
+
+function notForLog(what: string): Error {
+  return new Error(`log has no ${what} here, only -n, --oneline, one revision or range, and one path.`);
 }
 
 function describeCommit({ commit, author, email, date, message }: TreeCommit): string {

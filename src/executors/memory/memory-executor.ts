@@ -73,7 +73,12 @@ const ShellOutput = z.object({ stream: z.enum(["stdout", "stderr"]), content: z.
 const ShellQuestion = z.union([
   z.object({ kind: z.literal("changes") }),
   z.object({ kind: z.literal("base"), path: z.string() }),
-  z.object({ kind: z.literal("log"), limit: z.number().int().min(0).max(200), path: z.string().optional() }),
+  z.object({
+    kind: z.literal("log"),
+    limit: z.number().int().min(0).max(200),
+    path: z.string().optional(),
+    range: z.string().max(500).optional(),
+  }),
   z.object({ kind: z.literal("show"), revision: z.string().max(500) }),
   z.object({ kind: z.literal("file"), revision: z.string().max(500), path: z.string() }),
 ]);
@@ -251,7 +256,11 @@ async function answerQuestion(tree: TreeSource, question: unknown): Promise<unkn
     case "base":
       return tree.readBase(tree.resolve(asked.path));
     case "log":
-      return tree.log({ limit: asked.limit, ...(asked.path ? { path: tree.resolve(asked.path) } : {}) });
+      return tree.log({
+        limit: asked.limit,
+        ...(asked.path ? { path: tree.resolve(asked.path) } : {}),
+        ...(asked.range !== undefined && { range: asked.range }),
+      });
     case "show":
       if (!tree.show) throw onlyHead(asked.revision);
       return tree.show(asked.revision);

@@ -96,7 +96,8 @@ async function describeMissing(workspace: Workspace, path: string): Promise<stri
   }
 }
 
-function parseRange(range: string): { from?: string; exclude?: string } {
+/** Parses a revision, or `main..topic` for the commits of topic that are not in main. */
+export function parseRange(range: string): { from?: string; exclude?: string } {
   const [exclude = "", from] = range.split("..");
   if (from === undefined) return { from: exclude };
   return { ...(from !== "" && { from }), ...(exclude !== "" && { exclude }) };

@@ -8,7 +8,7 @@ import { createMemoryExecutor } from "#executors/memory/memory-executor.ts";
 import { type CheckoutTree, openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import { modeOf } from "#sandbox/diff-file.ts";
 import { hashObject } from "#sandbox/git/git-objects.ts";
-import type { CommittedFile } from "#sandbox/sandbox.ts";
+import type { CommittedFile, GitSandbox } from "#sandbox/sandbox.ts";
 import { gitToolset } from "#toolsets/registry.ts";
 import { workspaceTree } from "#toolsets/run-command.ts";
 import type { GitRepository } from "../../support/git-server.ts";
@@ -199,18 +199,22 @@ test("git_show lists the files of a commit with its diff, marked as untrusted, a
   await expect(call("git_show", { revision: "main:data.bin" })).rejects.toThrow("is a binary file of 3 bytes");
 });
 
-test("git show of the in-memory shell shows commits, statistics and files of any revision", async () => {
-  const repository = await repositoryWithHistory();
-  const sandbox = await world.open(repository);
+async function shellIn(sandbox: GitSandbox) {
   const executor = createMemoryExecutor({ spares: 0 });
   onTestFinished(() => executor.close());
   const session = await executor.open();
-  const sh = (script: string) =>
+  return (script: string) =>
     session.exec(workspaceTree(sandbox, sandbox), {
       command: ["bash", "-c", script],
       timeoutMs: 60_000,
       outputBytes: 20_000,
     });
+}
+
+test("git show of the in-memory shell shows commits, statistics and files of any revision", async () => {
+  const repository = await repositoryWithHistory();
+  const sandbox = await world.open(repository);
+  const sh = await shellIn(sandbox);
 
   const { stdout, stderr } = await sh(
     "git show HEAD~3; git show --stat HEAD~1; git show HEAD~3:src/deep/b.txt; git show -s v1; git show nope; git blame run",
@@ -224,6 +228,31 @@ test("git show of the in-memory shell shows commits, statistics and files of any
   expect(stdout).toMatch(/\nb\ncommit [0-9a-f]{40}\nAuthor: [^\n]*\nDate: [^\n]*\n\n {4}A commit\n$/);
   expect(stderr).toContain('has no branch "nope"');
   expect(stderr).toContain('"blame" is not available here. Use the tool git_blame.');
+});
+
+test("git log of the in-memory shell lists the commits of a revision or a range, and says what it cannot do", async () => {
+  const repository = await repositoryWithHistory();
+  const sh = await shellIn(await world.open(repository));
+  const list = async (...args: string[]) => (await repository.git("log", "--oneline", "--abbrev=7", ...args)).trim();
+
+  const { stdout } = await sh(
+    "git log --oneline HEAD~3; echo --; git log --oneline -n 2 v1..main; echo --; git log --oneline HEAD -- lib; echo --; cd lib && git log -1 --oneline a.txt",
+  );
+  const { stderr } = await sh("git log --stat; git log HEAD nope; git log nope; git log main HEAD~1 HEAD~2");
+
+  expect(stdout.trim().split("\n--\n")).toEqual([
+    await list("main~3"),
+    await list("-n", "2", "v1..main"),
+    await list("main", "--", "lib"),
+    await list("-n", "1", "main", "--", "lib/a.txt"),
+  ]);
+  expect(stderr.split("\n")).toEqual([
+    "git: log has no --stat here, only -n, --oneline, one revision or range, and one path.",
+    expect.stringContaining('has no branch "nope"'),
+    expect.stringContaining('has no branch "nope"'),
+    "git: log has no second revision here, only -n, --oneline, one revision or range, and one path.",
+    "",
+  ]);
 });
 
 test("git_show leaves out diffs beyond its limit and says how to see them", async () => {
