@@ -61,8 +61,9 @@ export interface Question {
 }
 
 /**
- * Shows runs to people. Each method posts or edits one comment and resolves to its id, or with the parts that are posted
- * above it to all comments, itself last. Posting under a known name edits that comment. The view is always that of the root, in whose thread its children are shown, too.
+ * Shows runs to people. Each method posts or edits one comment. It resolves to the comment's id or, if further comments with
+ * the first parts of a long text may precede it, to all of them. Posting under a known name edits that comment. The view is
+ * always that of the root, whose thread also shows its children.
  */
 export interface FrontEnd {
   /** Returns false for a call that is too long to be shown completely. Such a call is refused. */

@@ -22,14 +22,14 @@ async function playStory() {
   return model.requests;
 }
 
-// Half of the first measurements, 4,690 and 15,091.
+// The limits are half of what the first version took: 4,690 and 15,091 tokens.
 test("the fixer's instructions and tools take at most 2,345 tokens", async () => {
   const [first] = await playStory();
 
   expect(tokensOf(first?.messages[0]) + tokensOf(first?.tools)).toBeLessThanOrEqual(2_345);
 });
 
-test("its three requests from the issue to the pull request take at most 7,545 tokens", async () => {
+test("the fixer's three requests from the issue to the pull request take at most 7,545 tokens", async () => {
   const requests = await playStory();
 
   expect(requests).toHaveLength(3);
