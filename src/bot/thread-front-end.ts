@@ -170,7 +170,11 @@ export function renderOutcome(view: RunView, links: CommentLinks = {}): string {
         `${again}. You can raise the limits under \`limits:\` in its \`.worker\` file.`,
       );
     case "cancelled":
-      return paragraphs(`### ⏹️ ${name} was cancelled by ${inline(view.outcome.by)}`, `${again}.`);
+      return paragraphs(
+        `### ⏹️ ${name} was cancelled by ${inline(view.outcome.by)}`,
+        view.outcome.reason && blockquote(view.outcome.reason),
+        `${again}.`,
+      );
     case undefined:
       return paragraphs(`### ⚙️ ${name} is still working`);
   }

@@ -215,7 +215,13 @@ export const RunEvent = z.discriminatedUnion("type", [
     reason: z.string().optional(),
   }),
   z.object({ type: z.literal("run.resume"), by: z.string(), via: Channel.optional() }),
-  z.object({ type: z.literal("run.cancel"), by: z.string(), via: Channel.optional() }),
+  z.object({
+    type: z.literal("run.cancel"),
+    by: z.string(),
+    via: Channel.optional(),
+    /** The reason for ending the run, as a sentence, if no command asked for it. */
+    reason: z.string().optional(),
+  }),
   /** A person ended the run. Unlike a cancelled run, it has done its work. */
   z.object({ type: z.literal("run.exit"), by: z.string(), via: Channel.optional() }),
   /** A person asked to call the model again without waiting for the retry timer. */

@@ -40,7 +40,8 @@ export function isScheduled({ trigger }: Pick<RunOrigin, "trigger">): boolean {
 const unansweredOutcomes = [
   z.object({ kind: z.literal("failed"), reason: z.string() }),
   z.object({ kind: z.literal("limited"), limit: z.string(), reason: z.string() }),
-  z.object({ kind: z.literal("cancelled"), by: z.string() }),
+  /** `reason`: a sentence, if it was not cancelled by a command. */
+  z.object({ kind: z.literal("cancelled"), by: z.string(), reason: z.string().optional() }),
 ] as const;
 
 /** The outcome of a run. Every run ends with exactly one. */

@@ -215,7 +215,10 @@ export const workerMachine = machineSetup.createMachine({
       {
         guard: "isNotEnded",
         target: ".ended",
-        actions: { type: "update", params: ({ event }) => ({ outcome: { kind: "cancelled", by: event.by } }) },
+        actions: {
+          type: "update",
+          params: ({ event: { by, reason } }) => ({ outcome: { kind: "cancelled", by, reason } }),
+        },
       },
       staysEnded,
     ],

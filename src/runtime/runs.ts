@@ -203,9 +203,13 @@ export interface Runs {
   requestResume(thread: ThreadRef, request: RunRequest & { text?: string }): Promise<string[]>;
   /**
    * Ends the thread's live runs for good, and those that have ended with their pull requests: they do not continue when these are
-   * reopened. Returns these pull requests, and why runs cannot be read: these end as soon as they can be.
+   * reopened. Returns these pull requests, and why runs cannot be read: these end as soon as they can be. `reason`: a sentence, if
+   * no command asked for it.
    */
-  requestCancel(thread: ThreadRef, request: RunRequest): Promise<{ closed: number[]; unreadable: string[] }>;
+  requestCancel(
+    thread: ThreadRef,
+    request: RunRequest & { reason?: string },
+  ): Promise<{ closed: number[]; unreadable: string[] }>;
   /**
    * Ends the thread's newest live run, with its work so far as its result. Without a live run, the newest that has ended with its
    * pull request does not continue when that is reopened. Returns this pull request.

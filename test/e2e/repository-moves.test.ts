@@ -143,7 +143,7 @@ describe.concurrent("a waiting run", () => {
   });
 
   test.each(["deleted", "transferred"])(
-    "a waiting run ends when its issue is %s, without a comment anywhere",
+    "a waiting run ends when its issue is %s, and a comment in the transferred issue says so",
     async (what) => {
       const { issue } = await waitForAnswer(`Gone: ${what}`, "playground/emptied");
       const { accountChanges, requests } = forge.github;
@@ -154,16 +154,52 @@ describe.concurrent("a waiting run", () => {
           ? accountChanges.deleteIssue(from, issue.number)
           : accountChanges.transferIssue(from, issue.number, to);
 
-      // The app tries to post its end where the issue was, and nowhere else.
+      // The app tries to post the result of the run where the issue was, and nowhere else.
       const ended = what === "deleted" ? 410 : 301;
       const statuses = () =>
         requests.filter(({ path }) => path.includes(`/issues/${issue.number}/comments`)).map(({ status }) => status);
       await expect.poll(statuses).toContain(ended);
-      await forge.github.deliveriesSettled();
+      if (number === undefined) return;
+      const { body } = await botCommentIn("playground/target", number, /was transferred/);
+      expect(body).toMatch(/The run of fixer ended when this issue was transferred from playground\/emptied/);
       const moved = (await forge.github.snapshot())["playground/target"]?.issues.find((one) => one.number === number);
       expect(moved?.comments.filter(({ body }) => /cancelled|is done/.test(body)) ?? []).toEqual([]);
     },
   );
+
+  test("a run whose issue is transferred says so in its pull request, which the transferred issue names", async () => {
+    const story = await waitForApproval("Transferred with a pull request", "playground/emptied");
+    story.comment("/approve");
+    await story.botComment(/Fixed\./);
+    const [from, to] = [forge.github.repository("playground/emptied"), forge.github.repository("playground/target")];
+    const pull = (await forge.github.snapshot())["playground/emptied"]?.pulls.at(-1)?.number ?? 0;
+
+    const number = forge.github.accountChanges.transferIssue(from, story.issue.number, to);
+
+    const { body } = await botCommentIn("playground/target", number, /was transferred/);
+    expect(body).toMatch(new RegExp(`playground/emptied#\\S*${pull}\\.`));
+    const said = () =>
+      forge.github.until((snapshot) =>
+        snapshot["playground/emptied"]?.pulls
+          .find((one) => one.number === pull)
+          ?.comments.find(({ body }) => /was cancelled by/.test(body)),
+      );
+    expect((await said()).body).toMatch(/@\S*maintainer transferred issue #\S*\d+\./);
+  });
+
+  test("/update merges the default branch of the pull request by its new name", async ({ expect }) => {
+    const repository = `playground/${await createRepository("updated")}`;
+    const story = await waitForApproval("Updated", repository);
+    story.comment("/approve");
+    await story.botComment(/Fixed\./);
+
+    await forge.github.accountChanges.renameDefaultBranch(forge.github.repository(repository), "trunk");
+    story.comment("/update");
+
+    await expect
+      .poll(() => JSON.stringify(story.requests.at(-1)?.messages), { timeout: 60_000 })
+      .toContain("Merge the branch trunk into your pull request");
+  });
 });
 
 test.each([

@@ -66,6 +66,9 @@ export class AccountChanges {
 
   async renameDefaultBranch(repository: Repository, name: string): Promise<void> {
     await renameBranch(repository.gitDirectory, repository.defaultBranch, name);
+    for (const { state, pull } of repository.threads.values()) {
+      if (state === "open" && pull?.base.branch === repository.defaultBranch) pull.base.branch = name;
+    }
     repository.defaultBranch = name;
     repository.knownBranches = await branches(repository.gitDirectory);
     this.#world.notify();

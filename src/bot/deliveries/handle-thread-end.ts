@@ -1,4 +1,7 @@
+import { postComment } from "#bot/github/post-comment.ts";
+import { code, inline } from "#bot/render/markdown.ts";
 import { UserError } from "#domain/errors.ts";
+import { GitHubRefusalError } from "#domain/github.ts";
 import { startTriggered } from "./handle-triggers.ts";
 import {
   type DeliveryContext,
@@ -9,7 +12,7 @@ import {
   threadEventKey,
   threadOf,
 } from "./handler.ts";
-import { IssuePayload, locationOf, PullRequestPayload, type ThreadPayload } from "./payloads.ts";
+import { IssuePayload, locationOf, PullRequestPayload, RemovedIssuePayload, type ThreadPayload } from "./payloads.ts";
 
 /** Stops the runs of a closed thread, which can be resumed when it is reopened. */
 export const issueClosed = defineHandler(IssuePayload, {
@@ -61,18 +64,45 @@ export const pullRequestReopened = defineHandler(PullRequestPayload, {
 });
 
 /** Ends the runs of an issue that was deleted or transferred, since they can no longer be resumed. */
-export const issueRemoved = defineHandler(IssuePayload, {
+export const issueRemoved = defineHandler(RemovedIssuePayload, {
   queue: (payload) => queueOf(payload, payload.issue.number),
   ignore: (payload, scope) => ignoreThread(payload, payload.issue.updated_at, scope),
-  handle: (payload, context) => endThread("requestCancel", payload, payload.issue, context),
+  handle: async (payload, context) => {
+    const key = await endThread("requestCancel", payload, payload.issue, context);
+    if (await context.runs().hasRecorded(key)) await reportTransfer(payload, key, context);
+  },
 });
 
+/** Says in the thread that an issue has become why its run, whose status has moved with it, does nothing there. */
+async function reportTransfer(payload: RemovedIssuePayload, key: string, context: DeliveryContext): Promise<void> {
+  const { repository, installation, issue, changes } = payload;
+  if (!changes) return;
+  const { number } = changes.new_issue;
+  const thread = threadOf({ installation, repository: changes.new_repository }, number);
+  const [ended] = await context.runs().listRunViews(threadOf(payload, issue.number));
+  if (!ended || !context.serves(thread)) return;
+  const name = inline(ended.spec.worker.name);
+  const where = `${repository.owner.login}/${repository.name}`;
+  const pull =
+    ended.pullRequest === undefined ? "" : ` Its pull request is still there: ${where}#${ended.pullRequest}.`;
+  const text = `The run of ${name} ended when this issue was transferred from ${where}, because a run belongs to one repository.${pull} Its comments above no longer change. ${code(`/run ${ended.spec.worker.name}`)} starts another run here.`;
+  try {
+    const body = context.sanitize(text);
+    await postComment(context.openGitHub(thread), { thread: number, name: `transferred/${key}`, body });
+  } catch (error) {
+    // The app may not be installed there.
+    if (!(error instanceof GitHubRefusalError)) throw error;
+    context.log.info(`The transfer of ${where}#${issue.number} could not be reported: ${error.message}`);
+  }
+}
+
+/** Stops or ends the runs of a thread. Returns the key that is recorded if there are any. */
 async function endThread(
   how: "requestStop" | "requestCancel",
   payload: ThreadPayload,
   { number, updated_at }: { number: number; updated_at?: Date | undefined },
   { runs, deliveryId }: DeliveryContext,
-): Promise<void> {
+): Promise<string> {
   const location = locationOf(payload.repository, payload.installation.id, updated_at);
   if (location) await runs().reportLocation(location);
   const by = payload.sender?.login ?? "ghost";
@@ -80,11 +110,14 @@ async function endThread(
   try {
     const request = { by, deliveryId: key };
     const thread = threadOf(payload, number);
-    if (how === "requestCancel") await runs().requestCancel(thread, request);
+    if (how === "requestCancel") {
+      await runs().requestCancel(thread, { ...request, reason: `@${by} ${payload.action} issue #${number}.` });
+    }
     // With a reason it is not a person's /stop, which would keep triggers off when the thread is reopened.
     else await runs().requestStop(thread, { ...request, reason: `@${by} closed #${number}.` });
   } catch (error) {
     // Most threads have no runs.
     if (!(error instanceof UserError)) throw error;
   }
+  return key;
 }

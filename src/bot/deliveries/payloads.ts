@@ -74,6 +74,14 @@ const ThreadPayload = z.object({
 export type ThreadPayload = z.infer<typeof ThreadPayload>;
 export const IssuePayload = ThreadPayload.extend({ issue: Issue });
 export type IssuePayload = z.infer<typeof IssuePayload>;
+/** `changes` says where an issue was transferred to. */
+export const RemovedIssuePayload = IssuePayload.extend({
+  changes: z
+    .object({ new_issue: z.object({ number: z.number() }), new_repository: EventRepository })
+    .optional()
+    .catch(undefined),
+});
+export type RemovedIssuePayload = z.infer<typeof RemovedIssuePayload>;
 export const CommentPayload = IssuePayload.extend({ comment: Comment });
 export type CommentPayload = z.infer<typeof CommentPayload>;
 export const EditedCommentPayload = CommentPayload.extend({

@@ -255,7 +255,8 @@ export class RunService implements Runs {
     return this.#appendToEach(paused, [...events, { type: "run.resume", by, via }], deliveryId);
   };
 
-  readonly requestCancel: Runs["requestCancel"] = async (thread, { by, via, deliveryId, runId }) => {
+  readonly requestCancel: Runs["requestCancel"] = async (thread, request) => {
+    const { by, via, reason, deliveryId, runId } = request;
     const { store } = this.#options;
     const { live, closed } = await continuingRuns(store, thread, runId);
     const problems = await Promise.all(live.map((run) => findReadingProblem(store, run)));
@@ -264,7 +265,7 @@ export class RunService implements Runs {
     if (known) return { closed: known, unreadable };
     if (live.length + closed.length === 0) throw new UserError(noWorkerRunning);
     const numbers = await recordClosed(store, closed, deliveryId);
-    await this.#appendToEach([...live, ...closed], [{ type: "run.cancel", by, via }], deliveryId);
+    await this.#appendToEach([...live, ...closed], [{ type: "run.cancel", by, via, reason }], deliveryId);
     return { closed: numbers, unreadable };
   };
 

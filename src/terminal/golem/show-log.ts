@@ -158,5 +158,5 @@ function resultLines(tool: string, args: unknown, result: ToolResult, paint: Sty
 }
 
 function endOf({ outcome }: RunView, paint: Style): string[] {
-  return outcome && "reason" in outcome ? [paint("red", oneLine(outcome.reason))] : [];
+  return outcome && "reason" in outcome && outcome.reason ? [paint("red", oneLine(outcome.reason))] : [];
 }

@@ -307,7 +307,28 @@ describe("authorization", () => {
     expect(runs.requestCancel).toHaveBeenCalledExactlyOnceWith(world.thread, {
       by: "ada",
       deliveryId: `octo/shop#1 ${action} ${eventTime.toISOString()}`,
+      reason: `@ada ${action} issue #1.`,
     });
+  });
+
+  test.each<[string, { environment?: Record<string, string>; hasRuns?: boolean; id?: number }]>([
+    ["is not on the list of repositories", { environment: { GOLEM_FORGE_REPOSITORIES: "octo/shop" } }],
+    ["the app is not installed in", { id: 4_711 }],
+    ["of which the issue had no runs", { hasRuns: false }],
+  ])("nothing is said in an issue that was transferred to a repository which %s", async (_, options) => {
+    const { environment = {}, hasRuns = true, id } = options;
+    world = await startWorld({ environment, runs });
+    const other = await world.hub.createRepository({ owner: "octo", name: "other" });
+    const issue = world.hub.as("mia", "octo/other").openIssue({ title: "It breaks" });
+    if (hasRuns) await runs.recordKey(`octo/shop#1 transferred ${eventTime.toISOString()}`);
+    const repository = { id: id ?? other.id, name: "other", owner: { login: "octo" } };
+    const changes = { new_issue: { number: issue.number }, new_repository: repository };
+
+    await world.send({ ...world.issuePayload("transferred"), changes }, { name: "issues" });
+
+    expect(runs.requestCancel).toHaveBeenCalledOnce();
+    expect([...other.comments.values()]).toEqual([]);
+    expect(await world.store.nextDeliveryInMs()).toBeUndefined();
   });
 
   test("/run of a worker that has a pull request here continues its run instead of starting another", async () => {
