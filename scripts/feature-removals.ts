@@ -266,8 +266,8 @@ const table: [feature: string, file: string, code: string, without: string][] = 
   [
     "`move_file`: `overwrite`",
     "src/toolsets/filesystem/move-and-delete.ts",
-    "overwrite: args.overwrite ?? false",
-    "overwrite: true",
+    "workspace.move(from, to, { overwrite: args.overwrite ?? false })",
+    "workspace.move(from, to, { overwrite: true })",
   ],
   [
     "`read_file` with encoding base64",
