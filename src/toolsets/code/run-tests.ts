@@ -243,9 +243,15 @@ function relativePaths(text: string): string {
 const saysLittle =
   /^\s*(?:[✔✓√] |ok \d+ |# Subtest: |go: downloading |make\[\d+\]: (?:Entering|Leaving) directory )|^\(Use `node --trace-warnings /;
 
+/** A frame of a Python package or of Python itself, with its source lines. */
+const foreignPythonFrame =
+  /^( *)File "(?:\/usr\/lib\/python|<frozen |[^"\n]*\/(?:site|dist)-packages\/)[^\n]*\n(?:\1 {2}[^\n]*\n)*/gm;
+
 function tail(text: string, length: number): string {
   // Truncated first, so that the cost depends only on what is shown.
-  const lines = withoutProgress(text.slice(-4 * length)).split("\n");
+  const lines = withoutProgress(text.slice(-4 * length))
+    .replace(foreignPythonFrame, "")
+    .split("\n");
   const own = lines.filter((line) => !isForeignFrame(line.trimStart()) && !saysLittle.test(line)).join("\n");
   const plain = own.trim();
   return plain.length > length ? `…${plain.slice(-length)}` : plain || "(nothing)";

@@ -461,6 +461,38 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(llmContent).not.toMatch(/^\s+from \/usr/m);
   });
 
+  test("an output without a summary is shown without the frames of Python and its packages", async () => {
+    const trace = [
+      "Traceback (most recent call last):",
+      '  File "<frozen runpy>", line 198, in _run_module_as_main',
+      '  File "/usr/lib/python3/dist-packages/pluggy/_hooks.py", line 265, in __call__',
+      "    return self._hookexec(self.name)",
+      "           ^^^^^^^^^^^^^^^^^^^^^^^^^",
+      '  File "/workspace/tests/helper.py", line 19, in <module>',
+      "    from app import _imaging",
+      '  File ".venv/lib/python3.12/site-packages/app/__init__.py", line 1, in <module>',
+      "    import missing",
+      "ImportError: No module named missing",
+    ];
+    const { call } = await world({
+      files: {
+        "package.json": JSON.stringify({ scripts: { test: "cat trace.txt >&2; exit 1" } }),
+        "trace.txt": `${trace.join("\n")}\n`,
+      },
+    });
+
+    const { llmContent } = await call("run_tests", {});
+
+    expect(llmContent).toContain(
+      [
+        "Traceback (most recent call last):",
+        '  File "tests/helper.py", line 19, in <module>',
+        "    from app import _imaging",
+        "ImportError: No module named missing",
+      ].join("\n"),
+    );
+  });
+
   test("pnpm neither starts another version of itself nor installs packages before a script", async () => {
     const { call } = await world({ files: { "package.json": "{}" } });
 
