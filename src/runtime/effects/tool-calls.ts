@@ -13,7 +13,7 @@ import type { EffectResult } from "#runtime/run-environment.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
-import type { Effect, Store } from "#runtime/store/store.ts";
+import { type Effect, restoredPost, type Store } from "#runtime/store/store.ts";
 import { type CallReview, tooLong } from "#toolsets/review-call.ts";
 import { failedResult, resultOfError } from "#toolsets/tool-result.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
@@ -228,7 +228,7 @@ async function executeOnce(
     };
     const grantedCall = { ...call, args: granted.args };
     if (await toolbox.runsOnce(grantedCall, context)) {
-      if (attempts > 1) throw interruptedCall();
+      if (attempts > 1 || (await mayHaveRunBefore(services.store, log, approval))) throw interruptedCall();
       await confirmLease();
     }
     const result = await toolbox.execute(grantedCall, context);
@@ -246,6 +246,18 @@ async function executeOnce(
       };
     },
   });
+}
+
+/** True if the database was restored from a backup that had the call already, with its approval: it may have run after the backup. */
+async function mayHaveRunBefore(
+  store: Pick<Store, "findPost">,
+  log: readonly LoggedEvent[],
+  approval: Approval | undefined,
+): Promise<boolean> {
+  const restored = await store.findPost(restoredPost.name);
+  if (!restored) return false;
+  const answeredAt = log.findLast(({ event }) => event.type === "model.answered")?.at ?? 0;
+  return Math.max(answeredAt, approval?.decidedAt ?? 0) < restored.updatedAt - restoredPost.forMs;
 }
 
 /** Tells the model and people which changes of a worker, which were handed over during a call, the call has replaced. */

@@ -8,7 +8,7 @@ import { LeaseLostError, withLease } from "#domain/work-context.ts";
 import { NotRunError } from "#runtime/effects/check-approval.ts";
 import { PostponedError } from "#runtime/effects/effect-handler.ts";
 import { executeTool } from "#runtime/effects/tool-calls.ts";
-import { type Decision, OutdatedMergeError } from "#runtime/store/store.ts";
+import { type Decision, OutdatedMergeError, restoredPost } from "#runtime/store/store.ts";
 import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
 import { sampleEffect } from "../../support/store-samples.ts";
 import { aTool } from "../../support/toolbox-world.ts";
@@ -549,6 +549,25 @@ describe("a tool that must not run twice", () => {
     const again = made.perform(executeTool(made.services), made.effect(request, { attempts: 2 }));
 
     await (runs === 0 ? expect(again).rejects.toMatchObject({ code: "INTERRUPTED" }) : again);
+    expect(execute).toHaveBeenCalledTimes(runs);
+  });
+
+  test.each([
+    ["not executed if its approval was in the backup", 0, 0],
+    ["executed if it was approved after that", 2 * 60_000, 1],
+  ])("in a restored database, a call that was made before the restore is %s", async (_, decidedInMs, runs) => {
+    const execute = vi.fn(() => "done");
+    const deploy = aTool({ name: "deploy", needsApproval: true, afterCrash: "report", execute });
+    const { store, executeOnce, approvalId } = await approved({ tools: [deploy] });
+    const approval = await store.findApproval(approvalId);
+    const now = Date.now();
+    store.findApproval = async () => approval && { ...approval, decidedAt: now + decidedInMs };
+    const restored = { commentId: 0, updatedAt: now + 60_000 + restoredPost.forMs };
+    store.findPost = async (name) => (name === restoredPost.name ? restored : undefined);
+
+    const executed = executeOnce();
+
+    await (runs === 0 ? expect(executed).rejects.toMatchObject({ code: "INTERRUPTED" }) : executed);
     expect(execute).toHaveBeenCalledTimes(runs);
   });
 
