@@ -5,7 +5,16 @@ import { expect, test } from "vitest";
 import { temporaryFolder } from "./support/custom-tools-world.ts";
 
 interface Lockfile {
-  packages: Record<string, { version?: string; resolved?: string; optionalDependencies?: Record<string, string> }>;
+  packages: Record<
+    string,
+    {
+      version?: string;
+      resolved?: string;
+      dev?: boolean;
+      license?: string;
+      optionalDependencies?: Record<string, string>;
+    }
+  >;
 }
 
 const { packages } = JSON.parse(await readFile(new URL("../package-lock.json", import.meta.url), "utf8")) as Lockfile;
@@ -17,6 +26,18 @@ test("the lockfile holds the packages of every platform, so that npm ci works on
   );
 
   expect(missing).toEqual([]);
+});
+
+const permissive =
+  /^\(?(?:MIT|ISC|0BSD|BSD-[23]-Clause|Apache-2\.0|BlueOak-1\.0\.0|PSF-2\.0|AFL-2\.1 OR BSD-3-Clause)\b/;
+
+test("every package with a license that is not permissive is named in the README, with its license", async () => {
+  const readme = await readFile(new URL("../README.md", import.meta.url), "utf8");
+  const others = Object.entries(packages)
+    .filter(([path, { dev, license = "" }]) => path !== "" && !dev && !permissive.test(license))
+    .map(([path, { license }]) => `\`${path.split("node_modules/").at(-1)}\` (${license})`);
+
+  expect(others.filter((name) => !readme.includes(name))).toEqual([]);
 });
 
 test("the lockfile names no registry", () => {
