@@ -55,6 +55,8 @@ const firstBackoffMs = 1_000;
 const maxBackoffMs = 5 * 60_000;
 /** The work of a run that has failed several times because of an outage is tried again this often, however long it lasts. */
 const outageRetryMs = 30_000;
+/** A comment that GitHub does not accept because of an outage is given up after a day: later ones of the run wait for it. */
+const maxOutageAttempts = 300;
 const noResponse = "GitHub does not respond. The run continues when it does.";
 
 /** Processes one run as its only writer. Events are applied during effects, so people can interrupt it. */
@@ -333,17 +335,15 @@ export class RunSession {
         await this.#postpone(effect, { until: error.retryAt, reason: error.message, cause: error, isCounted: true });
         return undefined;
       }
-      if (effect.attempts >= handler.maxAttempts && effect.queue === "work" && isTemporary(error)) {
-        await this.#postpone(effect, {
-          until: now() + outageRetryMs,
-          reason: noResponse,
-          cause: error,
-          isCounted: true,
-        });
+      const isOutage = isTemporary(error);
+      if (isOutage && effect.queue === "work" && effect.attempts >= handler.maxAttempts) {
+        const until = now() + outageRetryMs;
+        await this.#postpone(effect, { until, reason: noResponse, cause: error, isCounted: true });
         return undefined;
       }
       onError(error, { runId: this.runId, kind: effect.request.kind });
-      if (effect.attempts >= handler.maxAttempts) return handler.onFailure(effect, active, error);
+      const isLast = effect.attempts >= (isOutage ? maxOutageAttempts : handler.maxAttempts);
+      if (isLast) return handler.onFailure(effect, active, error);
       await this.#postponeUntil(effect, now() + backoffMs(effect.attempts));
       return undefined;
     }

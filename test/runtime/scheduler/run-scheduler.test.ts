@@ -374,6 +374,34 @@ test("an outage ends no run: after its attempts the work is tried again every ha
   await scheduler.drain(0);
 });
 
+test("a comment waits while GitHub does not respond, and is given up after a day", async () => {
+  const onFailure = vi.fn<EffectHandler["onFailure"]>(async () => ({}));
+  const { start, clock, scheduler, performed } = schedulerWorld(
+    {
+      "approval.post": async () => {
+        throw new OutageError("GitHub did not answer.");
+      },
+    },
+    { onFailure },
+  );
+  const request = { kind: "approval.post" as const, approvalId: "k3f9" };
+  await start(sampleEffect("r1", "k1", { queue: "thread", request }));
+  const pass = async (hours: number) => {
+    for (const until = clock.now + hours * 3_600_000; clock.now < until; clock.now += 300_000) {
+      scheduler.wake("r1");
+      await scheduler.idle();
+    }
+  };
+
+  await pass(23);
+  expect(performed.filter((kind) => kind === "approval.post").length).toBeGreaterThan(200);
+  expect(onFailure).not.toHaveBeenCalled();
+  await pass(3);
+
+  expect(onFailure).toHaveBeenCalledOnce();
+  await scheduler.drain(0);
+});
+
 describe("an effect that cannot be performed now", () => {
   /** Performs the effect once, with this error. */
   async function attempt(error: Error, { sends = false } = {}) {
