@@ -1,7 +1,6 @@
 import { postComment } from "#bot/github/post-comment.ts";
 import { code, inline } from "#bot/render/markdown.ts";
 import { UserError } from "#domain/errors.ts";
-import { GitHubRefusalError } from "#domain/github.ts";
 import { startTriggered } from "./handle-triggers.ts";
 import {
   type DeliveryContext,
@@ -86,14 +85,9 @@ async function reportTransfer(payload: RemovedIssuePayload, key: string, context
   const pull =
     ended.pullRequest === undefined ? "" : ` Its pull request is still there: ${where}#${ended.pullRequest}.`;
   const text = `The run of ${name} ended when this issue was transferred from ${where}, because a run belongs to one repository.${pull} Its comments above no longer change. ${code(`/run ${ended.spec.worker.name}`)} starts another run here.`;
-  try {
-    const body = context.sanitize(text);
-    await postComment(context.openGitHub(thread), { thread: number, name: `transferred/${key}`, body });
-  } catch (error) {
-    // The app may not be installed there.
-    if (!(error instanceof GitHubRefusalError)) throw error;
-    context.log.info(`The transfer of ${where}#${issue.number} could not be reported: ${error.message}`);
-  }
+  // Where the app is not installed, GitHub refuses this, and the log says so.
+  const body = context.sanitize(text);
+  await postComment(context.openGitHub(thread), { thread: number, name: `transferred/${key}`, body });
 }
 
 /** Stops or ends the runs of a thread. Returns the key that is recorded if there are any. */

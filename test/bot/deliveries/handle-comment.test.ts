@@ -312,10 +312,10 @@ describe("authorization", () => {
   });
 
   test.each<[string, { environment?: Record<string, string>; hasRuns?: boolean; id?: number }]>([
-    ["is not on the list of repositories", { environment: { GOLEM_FORGE_REPOSITORIES: "octo/shop" } }],
-    ["the app is not installed in", { id: 4_711 }],
-    ["of which the issue had no runs", { hasRuns: false }],
-  ])("nothing is said in an issue that was transferred to a repository which %s", async (_, options) => {
+    ["to a repository that is not on the list", { environment: { GOLEM_FORGE_REPOSITORIES: "octo/shop" } }],
+    ["to a repository in which the app is not installed", { id: 4_711 }],
+    ["without runs", { hasRuns: false }],
+  ])("nothing is said in an issue that was transferred %s", async (_, options) => {
     const { environment = {}, hasRuns = true, id } = options;
     world = await startWorld({ environment, runs });
     const other = await world.hub.createRepository({ owner: "octo", name: "other" });
