@@ -39,6 +39,20 @@ async function withPullRequest(...further: { text: string }[]) {
   return { ...made, issue, opened, pull: { ...issue, thread: opened.view.pullRequest ?? 0 } };
 }
 
+test("a run whose log was removed does not continue when its pull request is reopened", async () => {
+  const made = await withPullRequest();
+  const { runs, store, pull, opened } = made;
+  await runs.pullRequestClosed(pull, { by: "ada", merged: false, commit: undefined });
+  await made.waitUntilShown(({ kind, view: { state } }) => kind === "outcome" && state === "ended");
+  await made.runtime.idle();
+  expect(await store.removeExpired({ runsEndedBefore: Number.MAX_SAFE_INTEGER, deliveriesBefore: 0 })).toBe(true);
+
+  await runs.pullRequestReopened(pull, { by: "ada" });
+
+  expect(await runs.threadActivity(pull, { isOpen: true })).toBe("ended");
+  expect(await store.inbox(opened.view.spec.id)).toEqual([]);
+});
+
 test("a review and a comment reach the run right after a pull request was closed and reopened, but not one that has just ended", async () => {
   const made = await withPullRequest({ text: "I see what you say." }, { text: "And the rest." });
   const { runs, model, issue, opened, pull } = made;

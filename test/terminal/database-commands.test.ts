@@ -91,7 +91,7 @@ async function fill(store: Store): Promise<void> {
       { name: "status/r1", commentId: 99, shown: { comments: [{ id: 99, digest: "d", updatedAt: 1 }], revision: 0 } },
     ],
     run: { ...sampleRun("r2", []), spec: { ...sampleSpec("r2"), rootId: "r1", parentId: "r1" } },
-    effects: [{ ...sampleEffect("r1", "k2"), dueAt: 5 }],
+    effects: [{ ...sampleEffect("r1", "k2"), dueAt: 5 }, sampleEffect("r1", "k3", { queue: "thread" })],
   });
   await store.decideApproval({ approvalId: "a1", decision: "approved", by: "ada", now: 1, deliveryId: "d2" });
   await store.advance(sampleStep("r1", { timers: { set: [{ timer: "deadline", dueAt: 100 }] } }));
@@ -119,6 +119,7 @@ async function contentsOf(store: Store) {
     delivery: await store.hasDelivery("d1"),
     again: await store.decideApproval({ approvalId: "a1", decision: "denied", by: "bob", now: 2, deliveryId: "d2" }),
     effect: await store.claimEffect("r1", "work", 10),
+    unclaimed: await store.claimEffect("r1", "thread", 10),
     pending: (await store.claimDeliveries({ leaseMs: 1, limit: 1 }))[0],
   };
 }
@@ -147,6 +148,7 @@ describe("golem db backup and restore", () => {
       // It may have been processed after the backup.
       pending: { ...expected.pending, attempts: 2 },
       effect: { ...expected.effect, attempts: 2 },
+      unclaimed: { ...expected.unclaimed, attempts: 2 },
     });
     expect(await restored.findRun("later")).toBeUndefined();
     await restored.close();
