@@ -1,6 +1,7 @@
+import { randomUUID } from "node:crypto";
 import { inspect } from "node:util";
 import pg from "pg";
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { UserError } from "#domain/errors.ts";
 import { openPostgresStore } from "#runtime/store/postgres/open-postgres-store.ts";
 import { openPostgresConnection, type PostgresConnection } from "#runtime/store/postgres/postgres-connection.ts";
@@ -99,6 +100,25 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       resume();
       await Promise.all([suspended.close(), other.close()]);
     }
+  });
+
+  test("a database whose tables belong to another role is opened, although it was restored", async () => {
+    const url = await newDatabase();
+    await (await openPostgresConnection(url)).close();
+    const owner = new pg.Client({ connectionString: url });
+    await owner.connect();
+    onTestFinished(() => owner.end());
+    const role = `app_${randomUUID().replaceAll("-", "")}`;
+    await owner.query(`create role ${role} login; grant usage on schema golem_forge to ${role};
+      grant select, insert, update, delete on all tables in schema golem_forge to ${role};
+      comment on table golem_forge.schema_version is 'of the original'`);
+    const guest = new URL(url);
+    guest.username = role;
+
+    const opened = await openPostgresConnection(guest.href);
+
+    await opened.ping();
+    await opened.close();
   });
 
   test("a transaction with a failed statement that nobody noticed is not taken for committed", async () => {
