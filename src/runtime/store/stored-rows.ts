@@ -249,11 +249,21 @@ export function readEffect(
   };
 }
 
+/** Requests by their kind and JSON, of this many characters in total. Most have no fields, and are the same in every run. */
+const parsedRequests = new LRUCache<string, RuntimeEffect>({
+  maxSize: 100_000,
+  sizeCalculation: (_, { length }) => length,
+});
+
 function readRequest({ key, kind, input }: { key: string; kind: string; input: string }): RuntimeEffect {
+  const known = parsedRequests.get(kind + input);
+  if (known) return known;
   const name = `The stored effect ${kind}`;
   const stored = parseJson(input, `The effect ${key}`);
   const { version, ...fields } = parseVersioned(StoredInput, stored, { version: effectVersion, name });
-  return parseVersioned(RuntimeEffect, { kind, ...fields }, { version, name });
+  const request = parseVersioned(RuntimeEffect, { kind, ...fields }, { version, name });
+  parsedRequests.set(kind + input, request);
+  return request;
 }
 
 const StoredInput = z.looseObject({ version: z.number().int().positive() });
