@@ -37,7 +37,7 @@ export function renderRunPage({ tree, transcripts, context }: RunPage): string {
     return html`${run.removedLog && html`<p class="small">${run.removedLog}</p>`}<ol class="transcript" id="entries-${run.spec.id}">${renderEntries(tree, run, page, context)}</ol>${partMarkup(`live-${run.spec.id}`)}`;
   };
   const body = html`${renderHeader(root, { context, status: partMarkup("status") })}
-<main id="main" data-cursor="${cursorOf(tree)}" data-path="${context.path}">
+<main id="main" tabindex="-1" data-cursor="${cursorOf(tree)}" data-path="${context.path}">
 <p id="notice" role="status"></p>
 <p id="announcement" class="unseen" role="status"></p>
 <div class="requests">

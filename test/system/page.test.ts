@@ -153,6 +153,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
       await page.getByRole("button", { name: "Deny" }).click();
       // Screen readers are told about the next request.
       await page.getByRole("status").filter({ hasText: "fixer asks for approval" }).waitFor();
+      const focused = await page.evaluate("document.activeElement.id");
       await page.locator("summary", { hasText: "Cancel" }).click();
       await page.getByRole("button", { name: "Cancel all workers" }).click();
       await page.locator(".badge", { hasText: "Cancelled" }).waitFor();
@@ -166,7 +167,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
       await page.getByRole("heading", { name: "One too many" }).waitFor();
       await page.close();
 
-      expect(folded).toBe(true);
+      expect([folded, focused]).toEqual([true, "main"]);
       expect(violations).toEqual({ welcome: [], list: [], waiting: [], ended: [], phone: [], signedOut: [] });
       expect(browser.problems).toEqual([]);
     });

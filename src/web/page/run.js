@@ -46,7 +46,8 @@ function applyUpdate({ title, parts, gone, entries }) {
   for (const part of parts) replacePart(part);
   for (const id of gone) {
     versions.delete(id);
-    document.getElementById(id)?.remove();
+    const part = document.getElementById(id);
+    if (part) keepFocus(part);
   }
   for (const { run, html } of entries) {
     const list = document.getElementById(`entries-${run}`);
@@ -105,10 +106,21 @@ function replacePart({ id, version, into, html }) {
   // The first version of a transcript or a request is already on the page.
   if (current.isEqualNode(fresh) || (first && into)) return;
   keepInput(current, fresh);
-  const focused = current.contains(document.activeElement) ? document.activeElement.id : "";
-  current.replaceWith(fresh);
+  keepFocus(current, fresh);
   for (const filter of fresh.querySelectorAll(".filter")) filter.dispatchEvent(new Event("input", { bubbles: true }));
-  if (focused) document.getElementById(focused)?.focus();
+}
+
+const focusable = "a[href], button, input, textarea, select, summary";
+
+/**
+ * Replaces a part, or removes it if there is no fresh one. The element at the same place gets the focus of the one before; if
+ * there is none, the content gets it, so that a keyboard does not start again at the top of the page.
+ */
+function keepFocus(part, fresh) {
+  const place = [...part.querySelectorAll(focusable)].indexOf(document.activeElement);
+  part.replaceWith(...(fresh ? [fresh] : []));
+  if (place === -1) return;
+  (fresh?.querySelectorAll(focusable)[place] ?? main).focus({ preventScroll: true });
 }
 
 /** Preserves typed text, ticked boxes and opened details. */
@@ -152,9 +164,10 @@ async function sendForm(event) {
   if (form.action.endsWith("/sign-out")) return;
   event.preventDefault();
   const button = event.submitter;
-  // Read before the button is disabled: the value of a disabled button is left out.
   const body = new URLSearchParams(new FormData(form, button));
-  if (button) button.disabled = true;
+  // A disabled button would lose the focus.
+  if (form.ariaBusy === "true") return;
+  form.ariaBusy = "true";
   showNotice("…");
   try {
     const response = await fetch(form.action, {
@@ -168,7 +181,7 @@ async function sendForm(event) {
   } catch {
     showNotice("The message could not be sent. Check your connection and try again.", { isProblem: true });
   } finally {
-    if (button) button.disabled = false;
+    form.ariaBusy = null;
   }
 }
 
