@@ -25,6 +25,8 @@ const maxKeptBytes = 32 * 1024 ** 2;
 export interface HistoryCache {
   store: ObjectStore;
   fetched: Map<string, FetchedHistory>;
+  /** The commits whose folders are all known. */
+  withFolders: Set<string>;
 }
 
 const caches = new WeakMap<ObjectStore, HistoryCache>();
@@ -66,7 +68,11 @@ export async function readHistory(
 
 /** Returns the history that was fetched so far for the bases of a store. Call `releaseHistory` after use. */
 export function historyCacheOf(baseStore: ObjectStore): HistoryCache {
-  return caches.getOrInsertComputed(baseStore, (below) => ({ store: new ObjectStore({ below }), fetched: new Map() }));
+  return caches.getOrInsertComputed(baseStore, (below) => ({
+    store: new ObjectStore({ below }),
+    fetched: new Map(),
+    withFolders: new Set(),
+  }));
 }
 
 /** Drops the history of a store if it has become too large. */

@@ -101,15 +101,18 @@ export function notAFile(path: string, commit: string, mode: string): ToolError 
   });
 }
 
-/** Fetches the folders of commits, apart from those that the base has. */
+/** Fetches the folders of commits, apart from those that the base has, unless that was done before. */
 async function fetchFolders({ commit, store }: ShownBase, remote: Remote, commits: readonly string[]): Promise<void> {
+  const cache = historyCacheOf(store);
+  if (commits.every((one) => cache.withFolders.has(one))) return;
   const result = await remote.fetch({ wants: commits, haves: [commit], depth: 1, without: "blobs" });
   if (result.kind === "refused") {
     throw new ToolError(`${remote.name} did not send the commit ${commits[0]?.slice(0, 10)}: ${result.reason}.`, {
       code: "FILE_NOT_FOUND",
     });
   }
-  await historyCacheOf(store).store.addPack(result.pack);
+  await cache.store.addPack(result.pack);
+  for (const one of commits) cache.withFolders.add(one);
 }
 
 export function contentIds(files: readonly ChangedPath[]): string[] {

@@ -179,6 +179,20 @@ test("only the folders and contents that a commit changed are fetched", async ()
   expect(world.server.requests.slice(before).filter((line) => line.startsWith("POST"))).toHaveLength(2);
 });
 
+test("a commit that was shown before is shown again without a request", async () => {
+  const repository = await repositoryWithHistory();
+  const sandbox = await world.open(repository);
+  const first = await sandbox.show("HEAD~3");
+  const before = world.server.requests.length;
+
+  const second = await sandbox.show("HEAD~3");
+  const file = await sandbox.readAt("HEAD~3", "lib/a.txt");
+
+  expect(second).toEqual(first);
+  expect(file.content.toString()).toContain("three\n");
+  expect(world.server.requests.slice(before)).toEqual([]);
+});
+
 test("git_show lists the files of a commit with its diff, marked as untrusted, and limits it to a path", async () => {
   const repository = await repositoryWithHistory();
   const { call } = await toolsetWorld(gitToolset, { sandbox: await world.open(repository) });
