@@ -101,6 +101,22 @@ describe("call that needs approval", () => {
     expect(approvalCallback).toHaveBeenCalledTimes(2);
   });
 
+  test("a call that is not shown completely is asked for each time, and the callback is told so", async () => {
+    const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true, remember: "session" }));
+    const { runtime } = await embedded([deploy(), "Ok.", deploy(), "Ok."], {
+      tools: [
+        asking({ preview: () => ({ sections: [{ kind: "text", title: "It", text: "x" }], hidesArguments: true }) }),
+      ],
+      approvalCallback,
+    });
+
+    await runtime.run("Go");
+    await runtime.run("Again");
+
+    expect(approvalCallback).toHaveBeenCalledTimes(2);
+    expect(approvalCallback.mock.calls[0]?.[0]).toMatchObject({ isShownWhole: false });
+  });
+
   test("an approval for the session does not cover an equal call that would now do something else", async () => {
     const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true, remember: "session" }));
     const write = { name: "write_file", args: { path: "a.txt", content: "three\n" } };

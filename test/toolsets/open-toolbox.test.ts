@@ -65,6 +65,16 @@ describe("opening a toolbox", () => {
     expect(review).toMatchObject({ kind: "ask", answeredBy: "worker", preview });
   });
 
+  test("the secrets of the deployment are not posted in a request", async () => {
+    const services = { redact: (text: string) => text.replace("quiet words", "[secret removed]") };
+    const tool = aTool({ name: "release", needsApproval: true });
+    const toolbox = await open({ tools: null }, [aToolset("tools", [tool])], services);
+
+    const review = await toolbox.review(aCall("release", { path: "quiet words" }), aContext(), []);
+
+    expect(review).toMatchObject({ kind: "refuse", result: { error: { code: "INVALID_ARGUMENTS" } } });
+  });
+
   test("a worker without toolsets has no tools", async () => {
     expect((await open({}, [files])).tools).toEqual([]);
   });

@@ -225,6 +225,16 @@ test.each<[string, Error, { until: number; reason: string }]>([
   },
 );
 
+test("a call that needed no approval is tried again a few times only while the repository cannot be read", async () => {
+  const { answer, perform, effect, run, services } = await effectWorld();
+  await answer("read_file", args);
+  vi.spyOn(run, "workspace").mockRejectedValue(new OutageError("The git server cannot be reached: ECONNREFUSED."));
+
+  const executed = perform(executeTool(services), effect({ kind: "tool.execute", callId: "call-1" }));
+
+  await expect(executed).rejects.toThrow(OutageError);
+});
+
 test("an approved call is postponed while the repository cannot be read", async () => {
   const { executeOnce, execute, run } = await approved();
   vi.spyOn(run, "workspace").mockRejectedValueOnce(new OutageError("The git server cannot be reached: ECONNREFUSED."));

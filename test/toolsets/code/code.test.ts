@@ -46,7 +46,10 @@ test.each([
     const load = async () => ({ openSandbox: async () => ({}), ...found });
     const remote = createExecutors({ os: false, remote: { module: "some-sandbox", load } });
     onTestFinished(() => remote.close());
-    const { asks, preview, sandbox } = await world({ config: { tier: "remote" }, services: { executors: remote } });
+    const { asks, preview, sandbox, tool } = await world({
+      config: { tier: "remote" },
+      services: { executors: remote },
+    });
     await sandbox.write("run.sh", "curl https://example.com\n");
     const code = { language: "bash", code: "bash run.sh" };
 
@@ -55,6 +58,8 @@ test.each([
     );
     expect(await preview("run_code", code)).toBe("bash run.sh\n\nadded: run.sh");
     expect(await preview("run_tests", {})).toContain("added: run.sh");
+    // What it has sent before a crash cannot be known.
+    expect(tool("run_code").afterCrash).toBe("report");
   },
 );
 
