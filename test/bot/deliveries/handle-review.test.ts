@@ -1,9 +1,15 @@
 import { expect, test, vi } from "vitest";
 import { type BotWorld, botWorlds, eventTime } from "../../support/bot-world.ts";
+import { sampleView } from "../../support/run-view.ts";
 
 const startWorld = botWorlds();
 
-async function review(world: BotWorld, change: object = {}, sender = world.commentPayload().sender): Promise<void> {
+async function review(
+  world: BotWorld,
+  change: object = {},
+  sender = world.commentPayload().sender,
+  pull: object = {},
+): Promise<void> {
   world.hub.onRequest(({ operation }) => (operation?.includes("/reviews/") ? { status: 200, body: [] } : undefined));
   const { installation, repository } = world.commentPayload();
   await world.send(
@@ -12,7 +18,7 @@ async function review(world: BotWorld, change: object = {}, sender = world.comme
       installation,
       repository,
       sender,
-      pull_request: { number: 1 },
+      pull_request: { number: 1, ...pull },
       review: {
         id: 5,
         state: "changes_requested",
@@ -65,6 +71,26 @@ test("checks of a commit are reported when a check suite completes, but not this
   await complete(15_368);
 
   expect(world.runs.reportChecks).toHaveBeenCalledOnce();
+});
+
+const commit = { head_sha: "a".repeat(40), head_branch: "golem/1-abc", updated_at: eventTime };
+
+test.each<[string, string, object, number]>([
+  ["a check suite", "check_suite", { check_suite: commit }, 1],
+  ["a check suite of a fork", "check_suite", { check_suite: { ...commit, head_branch: null } }, 0],
+  ["a workflow", "workflow_run", { workflow_run: commit }, 1],
+  ["a workflow of a fork", "workflow_run", { workflow_run: { ...commit, head_branch: null } }, 0],
+  ["a workflow that waits", "workflow_run", { workflow_run: { ...commit, conclusion: "action_required" } }, 0],
+  ["a status", "status", { sha: commit.head_sha, state: "success", branches: [{ name: "golem/1-abc" }] }, 1],
+  ["a status that is pending", "status", { sha: commit.head_sha, state: "pending", branches: [] }, 0],
+])("checks are read when they may have completed on a branch of the repository: %s", async (_, name, change, count) => {
+  const world = await startWorld();
+  const { installation, repository, sender } = world.commentPayload();
+  const action = name === "status" ? {} : { action: "completed" };
+
+  await world.send({ ...action, installation, repository, sender, ...change }, { name });
+
+  expect(world.runs.reportChecks).toHaveBeenCalledTimes(count);
 });
 
 test("checks are reported to the run although its pull request is locked and takes no comment", async () => {
@@ -268,4 +294,33 @@ test.each([
   await review(world, { submitted_at: new Date(Date.now() - 3_600_000) });
 
   expect(world.runs.deliverReview).toHaveBeenCalledTimes(count);
+});
+
+const remark = (pull_request_review_id: number, body: string) => ({
+  ...{ id: 9, body, pull_request_review_id, path: "a.js", user: null, diff_hunk: "", side: "RIGHT" },
+  ...{ updated_at: eventTime, created_at: eventTime, commit_id: "a".repeat(40) },
+});
+
+test.each<[string, number, { change?: object; pull?: object; remarks?: object[]; ended?: number; by?: string }]>([
+  ["requests changes", 1, {}],
+  ["requests changes, after one that mentions the app", 1, { remarks: [remark(4, "@golem-forge why?")] }],
+  ["only comments", 0, { change: { state: "commented" } }],
+  ["requests changes, of a closed pull request", 0, { pull: { state: "closed" } }],
+  ["requests changes, of a pull request that a run has not opened", 0, { ended: 12 }],
+  ["requests changes, by someone without write access", 0, { by: "tom" }],
+  ["mentions somebody", 0, { change: { body: "@mia, look." } }],
+  ["mentions the app in a comment", 0, { remarks: [remark(5, "@golem-forge why?")] }],
+])("a review that no run reads gets a reply if somebody may wait for it: one that %s", async (_, count, given) => {
+  const { change, pull, remarks = [], ended = 1, by = "ada" } = given;
+  const world = await startWorld();
+  world.runs.threadActivity.mockResolvedValue("ended");
+  world.runs.listRunViews.mockResolvedValue([sampleView({ pullRequest: ended })]);
+  world.hub.onRequest(({ operation }) =>
+    operation?.endsWith("/pulls/{pull_number}/comments") ? { status: 200, body: remarks } : undefined,
+  );
+  const { sender } = world.commentPayload({ login: by });
+
+  await review(world, change, sender, { state: "open", ...pull });
+
+  expect(world.replies.filter((body) => body.includes("no worker reads this review"))).toHaveLength(count);
 });
