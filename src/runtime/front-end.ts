@@ -54,7 +54,7 @@ export interface Question {
   text: string;
   /** The worker that asks, as a path from the root. */
   workerPath: string;
-  /** True if an earlier question of the thread was open when this one was posted: a comment answers the oldest. */
+  /** True if an earlier question of the thread was open when this one was posted: a comment that quotes none answers the oldest. */
   isPreceded?: boolean;
   /** Undefined while the question is open. */
   end?: { kind: "answered"; by: string; text: string; at: number } | { kind: "withdrawn" };

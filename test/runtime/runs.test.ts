@@ -193,6 +193,30 @@ test("a plain answer goes to the question that was asked first, whichever run ch
   expect(answered.map(({ messages }) => JSON.stringify(messages).includes("the first task"))).toEqual([true]);
 });
 
+test.each([
+  ["> Which product?\n\nThe price.", "the second task"],
+  ["> ### 💬 **fixer** asks\n> \n> > Which *product*?\n\nThe price.", "the second task"],
+  ["> Which one?\n\nThe price.", "the first task"],
+  ["The price.\n\n> Which product?", "the first task"],
+])("an answer goes to the question that it quotes at its beginning, or else to the oldest: %j", async (text, task) => {
+  const { runs, waitUntilShown, model } = await world({
+    script: ({ messages }) => {
+      if (messages.some(({ role }) => role === "assistant")) return { text: "Done." };
+      const question = JSON.stringify(messages).includes("the first task") ? "Which sum?" : "Which product?";
+      return { calls: [{ name: "ask_user", args: { question } }] };
+    },
+  });
+  await runs.startRun({ origin, worker: "fixer", text: "the first task" });
+  await waitUntilShown(({ kind, text }) => kind === "question" && text?.includes("Which sum?") === true);
+  await runs.startRun({ origin, worker: "fixer", text: "the second task" });
+  await waitUntilShown(({ kind, text }) => kind === "question" && text?.includes("Which product?") === true);
+
+  await runs.deliverMessage(origin, { by: "ada", text });
+
+  await waitUntilShown(({ kind }) => kind === "outcome");
+  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain(task);
+});
+
 test("a delivery that comes twice starts one run", async () => {
   const { runs, ended, shown, runtime } = await world({ script: turns({ text: "Hello." }) });
 

@@ -1,8 +1,11 @@
+import { z } from "zod";
 import { OutageError, UserError } from "#domain/errors.ts";
 import { isOpenQuestion, type RunSpec } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { questionAskedId, questionName, questionOf } from "#runtime/read-log.ts";
 import type { RunRow, Store } from "#runtime/store/store.ts";
+
+const QuestionArguments = z.object({ question: z.string().catch("") }).catch({ question: "" });
 
 interface OpenQuestion {
   runId: string;
@@ -12,21 +15,25 @@ interface OpenQuestion {
   name: string;
   /** The id of the event that presented it to people. */
   askedId: number;
+  text: string;
 }
 
 /**
- * Returns the oldest unanswered question of these trees, or the one with this name. With a comment, only questions posted
- * before it count.
+ * Returns the unanswered question of these trees that the answer quotes, or the oldest, or the one with this name. With a
+ * comment, only questions posted before it count.
  */
 export async function findQuestion(
   store: Store,
   roots: readonly RunRow[],
-  { commentId, name }: { commentId: number | undefined; name: string | undefined },
+  { commentId, name, answer = "" }: { commentId: number | undefined; name: string | undefined; answer?: string },
 ): Promise<OpenQuestion | undefined> {
   const runs = (await Promise.all(roots.map((root) => readableTree(store, root)))).flat();
   const questions = (await Promise.all(runs.map((run) => questionsOf(store, run)))).flat();
   const wanted = name === undefined ? questions : questions.filter((question) => question.name === name);
-  for (const question of wanted.sort((a, b) => a.askedId - b.askedId)) {
+  const quote = wordsOf(quoteIn(answer));
+  const quoted = wanted.filter(({ text }) => wordsOf(text) !== "" && ` ${quote} `.includes(` ${wordsOf(text)} `));
+  const oldestFirst = wanted.sort((a, b) => a.askedId - b.askedId);
+  for (const question of quoted.length === 1 ? [...quoted, ...oldestFirst] : oldestFirst) {
     if (commentId === undefined) return question;
     const post = await store.findPost(question.name);
     if (!post) throw new OutageError("A question of this thread is still being posted.");
@@ -34,6 +41,19 @@ export async function findQuestion(
     if (post.commentId < commentId) return question;
   }
   return undefined;
+}
+
+/** Returns the quotation with which a comment begins, as GitHub's "Quote reply" writes it. */
+function quoteIn(text: string): string {
+  return /^(?:>[^\n]*(?:\n|$))+/.exec(text.trimStart())?.[0] ?? "";
+}
+
+/** Leaves out marks, which a quotation of a rendered text has in other places. */
+function wordsOf(text: string): string {
+  return text
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}]+/gu, " ")
+    .trim();
 }
 
 /** True if another question of the run's thread was open before this call asked. */
@@ -54,11 +74,14 @@ async function questionsOf(store: Store, run: RunRow): Promise<OpenQuestion[]> {
     throw error instanceof UnreadableDataError ? new UserError(error.message, { cause: error }) : error;
   });
   return calls.flatMap((callId) => {
-    const { step, answer } = questionOf(log, callId);
+    const { call, step, answer } = questionOf(log, callId);
     const askedId = questionAskedId(log, callId);
     // The run may not have read its answer, or that it was paused, yet.
     const isPaused = log.some(({ id, event: { type } }) => id > askedId && type === "run.stop");
-    return answer || isPaused ? [] : [{ runId: id, callId, step, name: questionName(id, step, callId), askedId }];
+    const { question } = QuestionArguments.parse(call.args);
+    return answer || isPaused
+      ? []
+      : [{ runId: id, callId, step, name: questionName(id, step, callId), askedId, text: question }];
   });
 }
 

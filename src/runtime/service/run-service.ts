@@ -82,7 +82,7 @@ export class RunService implements Runs {
 
     const readableRuns = live.filter((run) => !run.unreadable);
     const { store } = this.#options;
-    const question = mayAnswer ? await findQuestion(store, readableRuns, { commentId, name }) : undefined;
+    const question = mayAnswer ? await findQuestion(store, readableRuns, { commentId, name, answer: text }) : undefined;
     if (name !== undefined && !question) throw new UserError(questionClosed);
     const event: RunEvent = question
       ? {
