@@ -424,7 +424,7 @@ export function describeMissingProgram(failed: FailedCommand, installation?: Fai
     return `${distribution} is not installed. If it is the project itself, \`setup: [pip install --editable .]\` in the worker's file or the repository's settings installs it; otherwise call install_package.`;
   }
   const isPackage =
-    /\bENOTCACHED\b|could not determine executable to run|^sh: .{0,200}: not found$|\bNo module named ['"]?(pytest|black|ruff)\b|ModuleNotFoundError: No module named|Cannot find (module|package) '[^./#]|disabled by GOPROXY=off|\bretry without `--offline`/m;
+    /\bENOTCACHED\b|could not determine executable to run|^sh: .{0,200}: not found$|\bNo module named ['"]?(pytest|black|ruff)\b|ModuleNotFoundError: No module named|Cannot find (module|package) '([^./#]|\/workspace\/(\S{1,500}\/)?node_modules\/)|disabled by GOPROXY=off|\bretry without `--offline`/m;
   if (!isPackage.test(stderr)) return undefined;
   if (!installation || installation.exitCode === 0)
     return "A package that it needs is not installed. Call install_package.";

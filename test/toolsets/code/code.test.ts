@@ -1037,6 +1037,9 @@ describe("the test runner and the formatter of a project", () => {
     [1, "Fatal error compiling: error: release version 21 not supported", "needs JDK 21 or later"],
     [1, "CMake 3.30 or higher is required.  You are running version 3.25.1", "needs CMake 3.30 or later"],
     [1, "Error: Cannot find module './mine.js'", undefined],
+    [1, "Error: Cannot find module '/workspace/src/mine.js'", undefined],
+    [1, "Error: Cannot find module '/workspace/node_modules/jest-cli/bin/jest'", "Call install_package."],
+    [1, "Error: Cannot find module '/workspace/packages/a/node_modules/mocha/bin/mocha'", "Call install_package."],
     [0, "npm error code ENOTCACHED", undefined],
   ])("exit code %i with %j is explained as a missing program", (exitCode, stderr, said) => {
     const sentence = describeMissingProgram({ exitCode, stderr });
