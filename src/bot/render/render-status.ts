@@ -97,8 +97,8 @@ export function renderPending(pending: readonly Approval[]): string | undefined 
   const lines = pending
     .slice(0, 20)
     .map(
-      ({ id, workerPath, tool }) =>
-        `- ${inline(workerPath)} → ${code(tool)}: ${code(`/approve ${id}`)} or ${code(`/deny ${id} reason`)}`,
+      ({ id, workerPath, tool, reason }) =>
+        `- ${inline(workerPath)} → ${code(tool)}: ${code(`/approve ${id}`)} or ${code(`/deny ${id} reason`)}. ${inline(reason, 200)}`,
     );
   return ["**Waiting for approval**", "", ...lines, ...moreItems(pending.length - 20, "approval")].join("\n");
 }

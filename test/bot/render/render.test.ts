@@ -36,7 +36,7 @@ describe("status", () => {
 
       **Waiting for approval**
 
-      - fixer → \`open_pull_request\`: \`/approve k7mq\` or \`/deny k7mq reason\`
+      - fixer → \`open_pull_request\`: \`/approve k7mq\` or \`/deny k7mq reason\`. fixer wants to open a pull request.
 
       <sub>3 steps · 12.3K tokens in, 678 out · \\$0.123 · anthropic:claude-sonnet-4-5 · run \`run1\`</sub>
 
