@@ -333,11 +333,6 @@ const declaration = new RegExp(
   "uy",
 );
 const method = new RegExp(`^\\s+(?:(?:${modifier})\\s+)*[*#]?${namePart}\\s*\\([^;{}]*\\)[^;=]*\\{\\s*$`, "u");
-// With the type of the result before the name, as in C, C++, C# and Java.
-const typedFunction = new RegExp(
-  `^\\s*(?!(?:return|new|await|throw|yield|else|case|assert|go|defer)\\b)(?:[\\w:<>,[\\]&*]+\\s+)+[*&]*(?:\\w+::)*${namePart}\\s*\\([^;{}]*\\)[^;={}]*\\{\\s*$`,
-  "u",
-);
 // `struct entry *find(int key) {` defines find.
 const isResultType = /\b(?:struct|enum|union)\s+\w+[\s*&]+\w+\s*\(/;
 const prosePath = /\.(md|mdx|markdown|rst|txt)$/i;
@@ -355,6 +350,11 @@ const controlKeywords = new Set([
   "do",
   "match",
 ]);
+// With the type of the result before the name, as in C, C++, C# and Java.
+const typedFunction = new RegExp(
+  `^\\s*(?!(?:${[...controlKeywords].join("|")}|new|await|throw|yield|case|assert|go|defer|guard)\\b)(?:[\\w:<>,[\\]&*]+\\s+)+[*&]*(?:\\w+::)*${namePart}\\s*\\([^;{}]*\\)[^;={}]*\\{\\s*$`,
+  "u",
+);
 
 /** Finds definitions in common languages line by line, and headings in Markdown. */
 export function codeSymbols(lines: readonly string[], path: string): CodeSymbol[] {
