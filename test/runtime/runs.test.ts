@@ -194,22 +194,25 @@ test("a plain answer goes to the question that was asked first, whichever run ch
 });
 
 test.each([
-  ["> Which product?\n\nThe price.", "the second task"],
-  ["> ### 💬 **fixer** asks\n> \n> > Which *product*?\n\nThe price.", "the second task"],
+  ["> Which product, and which sum?\n\nThe price.", "the second task"],
+  ["> ### 💬 **fixer** asks\n> \n> > Which *product*, and which sum?\n\nThe price.", "the second task"],
+  ["> Which sum?\n\nThe price.", "the first task"],
   ["> Which one?\n\nThe price.", "the first task"],
-  ["The price.\n\n> Which product?", "the first task"],
+  ["The price.\n\n> Which product, and which sum?", "the first task"],
 ])("an answer goes to the question that it quotes at its beginning, or else to the oldest: %j", async (text, task) => {
   const { runs, waitUntilShown, model } = await world({
     script: ({ messages }) => {
       if (messages.some(({ role }) => role === "assistant")) return { text: "Done." };
-      const question = JSON.stringify(messages).includes("the first task") ? "Which sum?" : "Which product?";
+      const question = JSON.stringify(messages).includes("the first task")
+        ? "Which sum?"
+        : "Which product, and which sum?";
       return { calls: [{ name: "ask_user", args: { question } }] };
     },
   });
   await runs.startRun({ origin, worker: "fixer", text: "the first task" });
   await waitUntilShown(({ kind, text }) => kind === "question" && text?.includes("Which sum?") === true);
   await runs.startRun({ origin, worker: "fixer", text: "the second task" });
-  await waitUntilShown(({ kind, text }) => kind === "question" && text?.includes("Which product?") === true);
+  await waitUntilShown(({ kind, text }) => kind === "question" && text?.includes("Which product") === true);
 
   await runs.deliverMessage(origin, { by: "ada", text });
 

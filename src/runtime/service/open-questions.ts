@@ -5,7 +5,7 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import { questionAskedId, questionName, questionOf } from "#runtime/read-log.ts";
 import type { RunRow, Store } from "#runtime/store/store.ts";
 
-const QuestionArguments = z.object({ question: z.string().catch("") }).catch({ question: "" });
+const Asked = z.object({ question: z.string() });
 
 interface OpenQuestion {
   runId: string;
@@ -15,7 +15,8 @@ interface OpenQuestion {
   name: string;
   /** The id of the event that presented it to people. */
   askedId: number;
-  text: string;
+  /** The words of its text. */
+  words: string;
 }
 
 /**
@@ -30,10 +31,12 @@ export async function findQuestion(
   const runs = (await Promise.all(roots.map((root) => readableTree(store, root)))).flat();
   const questions = (await Promise.all(runs.map((run) => questionsOf(store, run)))).flat();
   const wanted = name === undefined ? questions : questions.filter((question) => question.name === name);
-  const quote = wordsOf(quoteIn(answer));
-  const quoted = wanted.filter(({ text }) => wordsOf(text) !== "" && ` ${quote} `.includes(` ${wordsOf(text)} `));
   const oldestFirst = wanted.sort((a, b) => a.askedId - b.askedId);
-  for (const question of quoted.length === 1 ? [...quoted, ...oldestFirst] : oldestFirst) {
+  const quote = wordsOf(quoteIn(answer));
+  const quoted = oldestFirst.filter(({ words }) => words !== "" && ` ${quote} `.includes(` ${words} `));
+  // A question may contain the words of another one.
+  quoted.sort((a, b) => b.words.length - a.words.length);
+  for (const question of [...quoted, ...oldestFirst]) {
     if (commentId === undefined) return question;
     const post = await store.findPost(question.name);
     if (!post) throw new OutageError("A question of this thread is still being posted.");
@@ -78,10 +81,9 @@ async function questionsOf(store: Store, run: RunRow): Promise<OpenQuestion[]> {
     const askedId = questionAskedId(log, callId);
     // The run may not have read its answer, or that it was paused, yet.
     const isPaused = log.some(({ id, event: { type } }) => id > askedId && type === "run.stop");
-    const { question } = QuestionArguments.parse(call.args);
-    return answer || isPaused
-      ? []
-      : [{ runId: id, callId, step, name: questionName(id, step, callId), askedId, text: question }];
+    if (answer || isPaused) return [];
+    const words = wordsOf(Asked.safeParse(call.args).data?.question ?? "");
+    return [{ runId: id, callId, step, name: questionName(id, step, callId), askedId, words }];
   });
 }
 
