@@ -46,8 +46,8 @@ export async function recordClosed(
   deliveryId: string | undefined,
 ): Promise<number[]> {
   const numbers = numbersOf(closed);
-  if (deliveryId === undefined) return numbers;
-  for (const number of numbers) await store.ingest({ deliveryId: closedKey(deliveryId, number), events: [] });
+  if (deliveryId !== undefined)
+    for (const number of numbers) await store.ingest({ deliveryId: closedKey(deliveryId, number), events: [] });
   return numbers;
 }
 
@@ -58,14 +58,12 @@ export async function knownClosed(
   deliveryId: string | undefined,
 ): Promise<number[] | undefined> {
   if (deliveryId === undefined || !(await store.hasDelivery(deliveryId))) return undefined;
-  const numbers = (await store.runsOfThread(thread)).map((run) =>
-    run.unreadable ? undefined : run.snapshot.context.pullRequest,
-  );
-  const recorded: number[] = [];
-  for (const number of new Set(numbers)) {
-    if (number !== undefined && (await store.hasDelivery(closedKey(deliveryId, number)))) recorded.push(number);
+  const recorded = new Set<number>();
+  for (const run of await store.runsOfThread(thread)) {
+    const number = run.unreadable ? undefined : run.snapshot.context.pullRequest;
+    if (number !== undefined && (await store.hasDelivery(closedKey(deliveryId, number)))) recorded.add(number);
   }
-  return recorded;
+  return [...recorded];
 }
 
 function closedKey(deliveryId: string, number: number): string {
