@@ -404,15 +404,14 @@ async function reportProblem(
   context: DeliveryContext,
   problem: DeliveryProblem,
 ): Promise<void> {
-  const github = context.openGitHub(comment.thread);
+  const { thread, commentId, viaApp } = comment;
+  const github = context.openGitHub(thread);
   const runs = context.runs();
   const { kind } = await readCommand(comment.text, github);
   if (kind === "direct" || kind === "malformed" || kind === "unknown") return;
   // Most comments are not for a worker.
-  const mayAnswer =
-    comment.viaApp === undefined && kind === "text" && runs.mayAnswer(comment.thread, comment.commentId);
-  if (kind === "text" && !(await mayAnswer)) return;
-  if (comment.commentId === undefined && kind !== "run" && kind !== "mention") return;
+  if (kind === "text" && (viaApp !== undefined || !(await runs.mayAnswer(thread, commentId)))) return;
+  if (commentId === undefined && kind !== "run" && kind !== "mention") return;
   const notice = waitingNoticeOf(comment.key);
   if (problem === "waiting" && (await runs.hasRecorded(notice))) return;
   await reply(describeProblem("comment", problem, context), { comment, context, github });
