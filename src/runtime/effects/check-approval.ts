@@ -155,17 +155,17 @@ async function answered<T>(
 }
 
 /**
- * Does what precedes an approved call, or the call itself, whose own failures are results. Throws `PostponedError` during
- * an outage: the call has not begun, and its approval is kept.
+ * Executes a call, whose own failures are results. Throws `PostponedError` if an outage keeps an approved one from beginning: its
+ * approval is kept.
  */
 export async function postponeDuringOutage<T>(
-  work: () => Promise<T>,
-  { now, signal }: { now: () => number; signal: AbortSignal },
+  execute: () => Promise<T>,
+  { approvalId, now, signal }: { approvalId: string | undefined; now: () => number; signal: AbortSignal },
 ): Promise<T> {
   try {
-    return await work();
+    return await execute();
   } catch (cause) {
-    if (signal.aborted || !isTemporary(cause)) throw cause;
+    if (approvalId === undefined || signal.aborted || !isTemporary(cause)) throw cause;
     const isLimited = cause instanceof OutageError && cause.retryAt !== undefined;
     const reason = isLimited ? cause.message : "GitHub does not respond. An approved call is executed when it does.";
     throw new PostponedError(nextTry(cause, now()), { reason, cause });

@@ -183,10 +183,10 @@ function refuseTooLong(toolName: string, { args, preview }: Question): Extract<C
 export function executeTool(services: Pick<EffectServices, "store" | "now">): EffectHandler<EffectOf<"tool.execute">> {
   return {
     maxAttempts: 3,
-    async perform(effect, run, signal) {
-      const perform = () => executeOnce(services, effect, run, signal);
-      if (effect.request.approvalId === undefined) return perform();
-      return postponeDuringOutage(perform, { now: services.now, signal });
+    perform(effect, run, signal) {
+      const { approvalId } = effect.request;
+      const execute = () => executeOnce(services, effect, run, signal);
+      return postponeDuringOutage(execute, { approvalId, now: services.now, signal });
     },
     async onFailure({ key, runId, request: { callId, approvalId } }, run, error) {
       const { call } = openCallOf(await run.log(), callId);
