@@ -1,13 +1,13 @@
 import { type AuthorizedCommand, executeCommand } from "#bot/commands/execute-command.ts";
 import { parseMention, parseThreadCommand, type ThreadCommand } from "#bot/commands/thread-command.ts";
-import { postComment } from "#bot/github/post-comment.ts";
+import { listAllComments, postComment } from "#bot/github/post-comment.ts";
 import { httpStatusOf } from "#bot/github/refusals.ts";
 import { code, inline } from "#bot/render/markdown.ts";
 import { renderPaused } from "#bot/render/render-reply.ts";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub, GitHubRefusalError, type ReactionContent } from "#domain/github.ts";
 import { LeaseLostError } from "#domain/work-context.ts";
-import type { ThreadRef } from "#runtime/runs.ts";
+import type { Runs, ThreadRef } from "#runtime/runs.ts";
 import { needsRun, parseToolCommand } from "#ui/run-commands.ts";
 import { startTriggered } from "./handle-triggers.ts";
 import {
@@ -245,7 +245,7 @@ const replacedBy: Partial<Record<ThreadCommand["kind"], readonly ThreadCommand["
   mention: endingCommands,
 };
 
-/** Returns the newest command of the thread that replaces this one and has been processed already: GitHub delivers in any order. */
+/** Returns the newest command that replaces this one and has been processed already: GitHub delivers in any order. */
 async function findLaterCommand(
   kind: ThreadCommand["kind"],
   { comment, context, github }: Action,
@@ -255,12 +255,22 @@ async function findLaterCommand(
   if (!replacing || commentId === undefined || !mayBeOutOfOrder(seen?.at)) return undefined;
   const runs = context.runs();
   if (await runs.hasRecorded(key)) return undefined;
-  for (const { id, own, body, createdAt } of (await github.listComments(thread.thread)).toReversed()) {
+  const comments = await listAllComments(github, await threadsOfOnlyRun(thread, runs));
+  for (const { id, own, body, createdAt } of comments.sort((a, b) => b.id - a.id)) {
     const later = parseThreadCommand(body).kind;
     if (own || id <= commentId || !replacing.includes(later)) continue;
     if (await runs.hasRecorded(commentKeyOf(id, createdAt))) return later;
   }
   return undefined;
+}
+
+/** Returns the threads in which people command the run of this one, if it is the only one here: its issue and its pull request. */
+async function threadsOfOnlyRun(thread: ThreadRef, runs: Runs): Promise<number[]> {
+  const views = await runs.listRunViews(thread);
+  const live = views.filter(({ outcome }) => !outcome);
+  const [run, ...others] = live.length > 0 ? live : views.slice(0, 1);
+  if (!run || others.length > 0) return [thread.thread];
+  return [...new Set([thread.thread, run.spec.origin.thread, run.pullRequest ?? thread.thread])];
 }
 
 interface Action {

@@ -47,7 +47,8 @@ export async function postComment(
   return (existing && (await edit(existing.id))) ?? create();
 }
 
-async function listAllComments(github: GitHub, threads: readonly number[]): Promise<Comment[]> {
+/** Returns the comments of several threads. */
+export async function listAllComments(github: GitHub, threads: readonly number[]): Promise<Comment[]> {
   // A thread may have been deleted.
   const lists = await Promise.all(threads.map((thread) => undefinedIfMissing(github.listComments(thread))));
   return lists.flatMap((comments) => comments ?? []);

@@ -2,6 +2,7 @@ import definitions from "@octokit/webhooks-examples" with { type: "json" };
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Approval } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
+import type { RunView } from "#domain/run.ts";
 import { markerOf } from "#text/comment-marker.ts";
 import { parseToolCommand } from "#ui/run-commands.ts";
 import {
@@ -906,6 +907,24 @@ describe("a comment or event that arrives late", () => {
     const done = [...requests, runs.startRun, runs.deliverMessage].filter(({ mock }) => mock.calls.length > 0);
     expect(done).toHaveLength(counts ? 1 : 0);
     expect(world.replies.filter((reply) => nothingDone.test(reply))).toHaveLength(counts ? 0 : 1);
+  });
+
+  test.each<[string, Partial<RunView>[], number]>([
+    ["the only run of the issue", [{ pullRequest: 2 }], 0],
+    ["the only run of the issue that is live", [{ pullRequest: 2 }, { outcome: { kind: "answered", text: "" } }], 0],
+    ["one of several runs of the issue", [{ pullRequest: 2 }, {}], 1],
+  ])("a late /stop in the issue after a /resume in the pull request of %s", async (_, views, stops) => {
+    const { hub } = world;
+    await hub.push({ branch: "patch", message: "Patch", author: "ada", at: new Date(0), files: { "sum.js": "2\n" } });
+    await hub.as("ada").openPullRequest({ title: "A change", head: "patch", base: "main" });
+    runs.listRunViews.mockResolvedValue(views.map(sampleView));
+    world.addComment({ id: 80, thread: 2, body: "/resume", login: "ada" });
+    await runs.recordKey(commentKey(80));
+
+    await world.comment({ body: "/stop", comment: { id: 70 } });
+
+    expect(runs.requestStop).toHaveBeenCalledTimes(stops);
+    expect(world.replies.filter((reply) => nothingDone.test(reply))).toHaveLength(1 - stops);
   });
 
   test("a late command is not executed after a later one that was refused", async () => {
