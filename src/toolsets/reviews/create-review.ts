@@ -18,7 +18,7 @@ import { configuredApproval } from "#toolsets/approval-settings.ts";
 import { ownPullRequest } from "#toolsets/github/pull-request.ts";
 import { lastPushed } from "#toolsets/pull-request/push-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { type EarlierFinding, earlierFindings, findingMarker, lastReviewedCommit } from "./findings.ts";
+import { type EarlierFinding, earlierFindings, findingMarker, ownReviews } from "./findings.ts";
 import { type DiffHunks, describeHunks, lastReadCommit, linesOf, notChanged, parseHunks } from "./pull-request-diff.ts";
 
 const Key = z
@@ -84,8 +84,12 @@ export function createCreateReviewTool(
       checkFindings(findings, await github.readDiff(pull.number), pull.number);
       const earlier = await earlierFindings(github, pull.number);
       const known = new Map(earlier.map((one) => [one.key, one]));
-      const added = findings.filter(({ key }) => !known.has(key) || isOfThisCall(known.get(key), context));
-      const isFirst = (await lastReviewedCommit(github, pull.number)) === undefined;
+      const added = findings.filter(({ key }) => {
+        const posted = known.get(key);
+        return !posted || isOfThisCall(posted.comment.body, context);
+      });
+      // An interrupted attempt of this call may have posted the first one.
+      const isFirst = (await ownReviews(github, pull.number)).every(({ body }) => isOfThisCall(body, context));
       const event = requestChanges && added.length > 0 ? "REQUEST_CHANGES" : "COMMENT";
       const url =
         added.length > 0 || isFirst
@@ -130,9 +134,9 @@ function wasResolvedBy({ thread }: EarlierFinding, login: string): boolean {
   return thread?.isResolved === true && thread.resolvedBy?.replace(/\[bot\]$/, "") === login;
 }
 
-/** True for a comment posted by an interrupted attempt of this call. */
-function isOfThisCall(earlier: EarlierFinding | undefined, { idempotencyKey }: ToolContext): boolean {
-  return earlier?.comment.body.includes(postMarker(idempotencyKey)) === true;
+/** True for what an interrupted attempt of this call has posted. */
+function isOfThisCall(body: string, { idempotencyKey }: ToolContext): boolean {
+  return body.includes(postMarker(idempotencyKey));
 }
 
 async function postOnce(

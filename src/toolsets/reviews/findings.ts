@@ -1,4 +1,4 @@
-import type { GitHub, ReviewComment, ReviewThread } from "#domain/github.ts";
+import type { GitHub, Review, ReviewComment, ReviewThread } from "#domain/github.ts";
 
 /** A problem that an earlier review of this App reported, by its key. */
 export interface EarlierFinding {
@@ -35,9 +35,13 @@ export async function earlierFindings(github: GitHub, number: number): Promise<E
   }));
 }
 
+/** Returns the reviews of this App that have a summary, oldest first. */
+export async function ownReviews(github: GitHub, number: number): Promise<Review[]> {
+  const [reviews, login] = await Promise.all([github.listReviews(number), github.ownLogin()]);
+  return reviews.filter(({ author, body }) => author === login && body !== "");
+}
+
 /** Returns the commit of this App's last review with a summary; undefined if there is none. */
 export async function lastReviewedCommit(github: GitHub, number: number): Promise<string | undefined> {
-  const [reviews, login] = await Promise.all([github.listReviews(number), github.ownLogin()]);
-  const own = reviews.filter(({ author, body }) => author === login && body !== "");
-  return own.at(-1)?.commit ?? undefined;
+  return (await ownReviews(github, number)).at(-1)?.commit ?? undefined;
 }

@@ -175,3 +175,15 @@ test("a review is posted once although its response was lost", async () => {
 
   expect((await posted()).map(({ state, comments }) => [state, comments.length])).toEqual([["CHANGES_REQUESTED", 1]]);
 });
+
+test("the first review is reported as posted when the app was interrupted after posting it", async () => {
+  const { call, posted } = await world();
+
+  const first = await call("create_review", { summary: "Fine." }, { idempotencyKey: "1" });
+  const again = await call("create_review", { summary: "Fine." }, { idempotencyKey: "1" });
+  const silent = await call("create_review", { summary: "Still fine." }, { idempotencyKey: "2" });
+
+  expect(again).toEqual(first);
+  expect(silent.llmContent).toContain("no review was posted");
+  expect(await posted()).toHaveLength(1);
+});
