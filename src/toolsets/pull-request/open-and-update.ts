@@ -330,7 +330,7 @@ export function withEvidenceSection(
     ["| command | result |", "|---|---|", ...rows.slice(-maxCommands)].join("\n"),
     ...(left > 0 ? [`${pluralize(left, "earlier command is", "earlier commands are")} left out.`] : []),
     ...(repaired.length > 0
-      ? [["Failed before the change, and passes now:", "", ...repaired.map((name) => `- ${code(name)}`)].join("\n")]
+      ? [["Failed before, and passes now:", "", ...repaired.map((name) => `- ${code(name)}`)].join("\n")]
       : []),
   ];
   return withSection(body, "evidence", sanitize(parts.join("\n\n")));
@@ -357,12 +357,23 @@ function describeExit(exitCode: number | null): string {
   return exitCode === null ? "did not finish" : `exit code ${exitCode}`;
 }
 
-/** Returns the tests that failed in an earlier run and do not fail in the last one, which has passed. */
+/** Returns the tests that failed and have passed in a later run. */
 function repairedTests(runs: readonly TestRun[]): string[] {
-  const last = runs.at(-1);
-  if (last?.exitCode !== 0) return [];
-  const failed = runs.slice(0, -1).flatMap(({ failures }) => failures.map(({ name }) => name));
-  return [...new Set(failed)].slice(0, maxTests);
+  const repaired = new Map<string, boolean>();
+  for (const [index, failed] of runs.entries()) {
+    const isRepaired = runs.slice(index + 1).some((later) => hasRepaired(later, failed));
+    for (const { name } of failed.failures) repaired.set(name, isRepaired);
+  }
+  return [...repaired].flatMap(([name, isRepaired]) => (isRepaired ? [name] : [])).slice(0, maxTests);
+}
+
+/**
+ * True if all tests of a failed run have passed in a later one: of the same command, or of the command without the arguments
+ * that limit it to some tests. A test that was removed or is skipped has not passed.
+ */
+function hasRepaired(later: TestRun, failed: TestRun): boolean {
+  const hasAll = (later.passed ?? Number.POSITIVE_INFINITY) >= (failed.passed ?? 0) + (failed.failed ?? 0);
+  return later.exitCode === 0 && hasAll && `${failed.command} `.startsWith(`${later.command} `);
 }
 
 /** Formats text as inline code in a table, so that it can end neither the cell nor the section. */

@@ -16,13 +16,13 @@ function call(tool: string, value: FinishedCall["result"]["value"], args: object
 const ran = (command: string, exitCode: number) =>
   call("shell", { kind: "terminal", content: "", exitCode }, { command });
 
-const tested = (failures: string[]) =>
+const tested = (failures: string[], { command = "npx vitest run", tests = 4 } = {}) =>
   call("run_tests", {
     kind: "test.summary",
     data: {
-      command: "npx vitest run",
+      command,
       exitCode: failures.length === 0 ? 0 : 1,
-      passed: 4 - failures.length,
+      passed: tests - failures.length,
       failed: failures.length,
       failures: failures.map((name) => ({ name, error: "expected 2" })),
     },
@@ -35,7 +35,7 @@ test("the description says what was run with exit codes, and which test failed b
   expect(body).toContain("| `npx vitest run` | exit code 1, 3 passed, 1 failed |");
   expect(body).toContain("| `npm run lint` | exit code 0 |");
   expect(body).toContain("| `npx vitest run` | exit code 0, 4 passed, 0 failed |");
-  expect(body).toContain("Failed before the change, and passes now:\n\n- `adds > two`");
+  expect(body).toContain("Failed before, and passes now:\n\n- `adds > two`");
 });
 
 test("a later section replaces the earlier one and keeps what people wrote around it", () => {
@@ -45,6 +45,28 @@ test("a later section replaces the earlier one and keeps what people wrote aroun
   expect(second.match(/golem-forge: evidence -->/g)).toHaveLength(2);
   expect(second).toContain("| `make` | exit code 0 |");
   expect(second).toMatch(/Reviewed by Ada\.$/);
+});
+
+test.each([
+  ["of another file", "npx vitest run b.test.js", false],
+  ["of a file with a longer name", "npx vitest run a.test.jsx", false],
+  ["of the same file", "npx vitest run a.test.js", true],
+  ["of all tests", "npx vitest run", true],
+])("a test that failed is claimed as repaired after a later run %s: %s is %s", (_, command, isRepaired) => {
+  const body = addSection("Text", tested(["adds"], { command: "npx vitest run a.test.js" }), tested([], { command }));
+
+  expect(body.includes("passes now:\n\n- `adds`")).toBe(isRepaired);
+});
+
+test("a test that failed again after it passed is not claimed as repaired, and other tests run later do not matter", () => {
+  const other = tested([], { command: "npx vitest run b.test.js" });
+
+  expect(addSection("Text", tested(["adds"]), tested([]), tested(["adds"]), other)).not.toContain("passes now");
+  expect(addSection("Text", tested(["adds"]), tested([]), other)).toContain("passes now:\n\n- `adds`");
+});
+
+test("a test that was removed or is skipped is not claimed as repaired", () => {
+  expect(addSection("Text", tested(["adds"]), tested([], { tests: 3 }))).not.toContain("passes now");
 });
 
 test("no test is claimed as repaired while the last run fails, and no command means no section", () => {
