@@ -92,7 +92,7 @@ export function createReadReviewsTool(services: ToolServices): NamedTool<object,
         return [{ first, replies, isResolved: thread?.isResolved ?? false, key }];
       });
       const open = threads.filter(({ isResolved }) => !isResolved).length;
-      const summary = `${reviews.length} reviews of #${number}, ${open} open threads`;
+      const summary = `${pluralize(reviews.length, "review")} of #${number}, ${pluralize(open, "open thread")}`;
       const shownReviews = reviews
         .filter(({ body, state }) => body !== "" || state !== "commented")
         .map(
