@@ -5,8 +5,22 @@ const replacement = "[secret removed]";
 /** Shorter secrets are placeholders such as "none". Redacting them would remove ordinary words. */
 const minSecretLength = 8;
 
+/**
+ * A token of several lines, as a mail or `base64` wraps it: in a string, a quotation or a diff, or after a mark that the line
+ * continues. A name of 20 characters in the next line rarely has small letters, capital letters and digits. A token whose first
+ * line is longer than this is not wrapped.
+ */
+function wrapped(start: string, characters: string): string {
+  const lineEnd = "[=\\\\]?(?:\\r?\\n|(?:\\\\r)?\\\\n)[ \\t>|+]{0,8}";
+  const isMixed = ["a-z", "A-Z", "0-9"].map((kind) => `(?=[${characters}]{0,75}[${kind}])`).join("");
+  return `${start}[${characters}]{0,200}(?:${lineEnd}(?!gh[pousr]_)${isMixed}[${characters}]{20,})+`;
+}
+
 // No word boundary in front: a token may follow an escaped line end (`\nghp_…`) or a color code.
 const tokenPatterns = [
+  // Tokens with a JSON Web Token begin with the app's id. The others have 36 letters and digits, and are not wrapped.
+  wrapped("gh[pousr]_(?![A-Za-z0-9]{36}(?![A-Za-z0-9_.-]))[0-9]", "A-Za-z0-9_.-"),
+  `${wrapped("eC1hY2Nlc3MtdG9rZW46", "A-Za-z0-9+/")}=*`,
   // GitHub. Installation tokens contain a JSON Web Token, so they also have dots and dashes.
   "gh[pousr]_[A-Za-z0-9_][A-Za-z0-9_.-]{15,}",
   "github_pat_[A-Za-z0-9_]{20,}",

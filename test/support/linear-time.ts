@@ -3,7 +3,20 @@ import { expect, test } from "vitest";
 
 /** Fragments that make parsers retry, look ahead or backtrack. */
 const fragments = [
-  ...["eyJ", "eyJaaaaaaaa", "eyJaaaaaaaa.", "ghp_", "ghs_1_eyJ", "gho_aaaaaaaaaaaaaaaa.", "sk-", "sk-ant-", "xoxb-"],
+  ...[
+    "eyJ",
+    "eyJaaaaaaaa",
+    "eyJaaaaaaaa.",
+    "ghp_",
+    "ghs_1_eyJ",
+    "gho_aaaaaaaaaaaaaaaa.",
+    "ghs_1\n",
+    "aA1aA1aA1aA1aA1aA1aA1aA1\n",
+    "eC1hY2Nlc3MtdG9rZW46",
+    "sk-",
+    "sk-ant-",
+    "xoxb-",
+  ],
   ...["-----BEGIN PRIVATE KEY-----", "-----BEGIN RSA PRIVATE KEY-----\n", "-----BEGIN ", "\\n"],
   ...["https://a:", "http://", "https://a.", ":", "@", "@a ", "#1", "GH-1", "closes https://a/issues/1 ", "fixes "],
   ...["[", "![", "![a](", "](", "[a]: b\n", "[a]", "`", "`a", "`a`\n", "```\n", "```a`\n", "~~~\n"],

@@ -140,6 +140,51 @@ describe("token of a known form", () => {
     expect(redact(`a.xx${token}`)).toBe(`a.xx${removed}`);
   });
 
+  const part = "kR7aQ2mZx9".repeat(4);
+  const long = `ghs_12345_eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJhIn0${part}.${part.repeat(8)}`;
+  const inBase64 = Buffer.from(`x-access-token:${long}`).toString("base64");
+
+  test.each([
+    ["\n", 76],
+    ["\r\n", 64],
+    ["=\r\n", 75],
+    ["\n  ", 78],
+    ["\n> ", 72],
+    ["\n+", 76],
+    ["\\\n  ", 70],
+    ["\\n", 76],
+    ["\\r\\n", 20],
+    ["\n", 7],
+  ])("a token of a known form is removed where its lines end with %j after %i characters", (end, columns) => {
+    // The first line may have other text before it. A last line that is shorter than 20 characters stays.
+    const wrap = (text: string, first: number) => {
+      const lines = [text.slice(0, first), ...(text.slice(first).match(/.{1,76}/g) ?? [])];
+      const last = lines.at(-1) ?? "";
+      return { text: lines.join(end), rest: last.length < 20 ? `${end}${last}` : "" };
+    };
+    const [plain, encoded] = [wrap(long, columns), wrap(inBase64, columns + 20)];
+
+    expect(redact(`before ${plain.text}\nafter that`)).toBe(`before ${removed}${plain.rest}\nafter that`);
+    // Base64 may end with an equals sign.
+    expect(redact(`"${encoded.text}"`)).toBe(`"${removed}${encoded.rest.replace(/^=/, "")}"`);
+  });
+
+  test.each([
+    ["a name in capitals", long, "GOLEM_FORGE_WRITE_INTERVAL_MS=0"],
+    ["a name in small letters", long.slice(0, 150), "test_that_the_token_is_removed.py"],
+    ["a class", long.slice(0, 150), "AbstractWidgetFactoryProvider"],
+    ["a class", `ghp_1${"a1B".repeat(12).slice(1)}`, "AbstractWidgetFactoryProvider"],
+    [
+      "a class",
+      Buffer.from(`x-access-token:ghp_${"a1B".repeat(12)}`).toString("base64"),
+      "AbstractWidgetFactoryProvider",
+    ],
+    ["words", long.slice(0, 76), "Some words that follow a token"],
+    ["a short line", long.slice(0, 76), "a1B2c3D4e5F6g7H8i9J"],
+  ])("a token of a known form is removed without %s in the next line", (_, token, next) => {
+    expect(redact(`${token}\n${next}\n`)).toBe(`${removed}\n${next}\n`);
+  });
+
   const body = ["MIIEowIBAAKCAQEA", "abc+/=", ""].join("\n");
 
   test.each([
