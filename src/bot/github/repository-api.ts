@@ -6,7 +6,14 @@ import type { RepositoryRef } from "#domain/github.ts";
 import type { RepositoryTokens } from "./installation-tokens.ts";
 import { httpStatusOf, undefinedIfMissing, withRefusals } from "./refusals.ts";
 import { untilResetMs } from "./request-pacer.ts";
-import { limitUsedUp, type RestClient, type RestRequest, type RestResponse } from "./rest-client.ts";
+import {
+  limitUsedUp,
+  minRetryMs,
+  type RestClient,
+  type RestRequest,
+  type RestResponse,
+  retryAfterMs,
+} from "./rest-client.ts";
 
 type AccountEndpoint = Extract<Endpoint, `GET /user${string}` | `GET /orgs/${string}`>;
 type RepositoryEndpoint = Extract<Endpoint, `${string} /repos/{owner}/{repo}${string}`>;
@@ -155,8 +162,11 @@ export class RepositoryApi {
     const { errors = [] } = response;
     if (errors.some(({ message, type }) => type === "RATE_LIMITED" || rateLimited.test(message))) {
       const isUsedUp = String(headers["x-ratelimit-remaining"]) === "0";
-      const askedMs = isUsedUp ? untilResetMs(headers) : Number(headers["retry-after"] ?? 0) * 1_000;
-      throw limitUsedUp(askedMs ?? 0);
+      if (isUsedUp) throw limitUsedUp(untilResetMs(headers) ?? 0);
+      // A secondary limit holds for REST, too.
+      const pauseMs = retryAfterMs(headers) ?? minRetryMs;
+      this.#rest.pause(repository.installationId, pauseMs);
+      throw limitUsedUp(pauseMs);
     }
     const failure = errors.find(({ message }) => temporaryFailure.test(message));
     if (failure) throw new OutageError(`GitHub did not answer a query: ${failure.message}`);

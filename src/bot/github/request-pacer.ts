@@ -165,11 +165,9 @@ export class RequestPacer {
   /** Returns the error of a request that would wait too long, which says when to try again. */
   #usedUp({ priority }: PacedRequest, fitsAt: number, now: number): OutageError {
     const retryAt = Date.now() + fitsAt - now;
-    const time = new Date(retryAt).toISOString().slice(11, 16);
     const position = priority === "low" ? 0 : this.#recordFailed(fitsAt, now);
     const queue = position > 1 ? ` This request is number ${position} in the queue.` : "";
-    const message = `GitHub's rate limit for this installation is used up until ${time} UTC.${queue}`;
-    return new OutageError(message, { retryAt });
+    return new OutageError(`${rateLimitMessage(retryAt)}${queue}`, { retryAt });
   }
 
   /** Records a failed request. Returns how many failed requests still have to wait, including this one. */
@@ -294,6 +292,12 @@ export function untilResetMs(headers: Headers): number | undefined {
   const resetMs = Number(headers["x-ratelimit-reset"] ?? Number.NaN) * 1_000;
   const sentAt = Date.parse(String(headers.date)) || Date.now();
   return Number.isFinite(resetMs) ? resetMs - sentAt : undefined;
+}
+
+/** `retryAt`: milliseconds since 1970. */
+export function rateLimitMessage(retryAt: number): string {
+  const time = new Date(retryAt).toISOString().slice(11, 16);
+  return `GitHub's rate limit for this installation is used up until ${time} UTC.`;
 }
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0);

@@ -7,7 +7,7 @@ import { OutageError } from "#domain/errors.ts";
 import type { RequestPriority } from "#domain/github.ts";
 import { confirmLease } from "#domain/work-context.ts";
 import { httpStatusOf } from "./refusals.ts";
-import { maxWaitMs, maxWindowMs, RequestPacer, untilResetMs } from "./request-pacer.ts";
+import { maxWaitMs, maxWindowMs, RequestPacer, rateLimitMessage, untilResetMs } from "./request-pacer.ts";
 
 /** A request that GitHub asks to pause more often fails, and is sent again by its effect. */
 const maxPauses = 5;
@@ -110,6 +110,11 @@ export class RestClient {
     }
   }
 
+  /** Pauses all requests of an installation, as an answer asked whose status is not that of a refusal. */
+  pause(installationId: number, ms: number): void {
+    this.#pacerOf(installationId).pause(ms);
+  }
+
   /** Returns the state of the rate limits of every installation that requests were sent for recently. */
   rateLimits(): { installationId: number; remaining: number; waiting: number }[] {
     return [...this.#pacers].flatMap(([installationId, pacer]) => {
@@ -203,15 +208,13 @@ function clockOffsetIn(error: unknown): number | undefined {
   return Number.isNaN(now) ? undefined : Math.round((now - Date.now()) / 1_000);
 }
 
-/** A request that failed although it was sent again after each pause waits at least this long. */
-const minRetryMs = 60_000;
+/** The pause where GitHub does not say how long; a request that failed although it was sent again after each pause waits no shorter. */
+export const minRetryMs = 60_000;
 
 /** Returns an outage that says when to try again. */
 export function limitUsedUp(askedMs: number, cause?: unknown): OutageError {
-  const pauseMs = Math.max(boundedPause(askedMs), minRetryMs);
-  const time = new Date(Date.now() + pauseMs).toISOString().slice(11, 16);
-  const message = `GitHub's rate limit for this installation is used up until ${time} UTC.`;
-  return new OutageError(message, { cause, retryAt: Date.now() + pauseMs });
+  const retryAt = Date.now() + Math.max(boundedPause(askedMs), minRetryMs);
+  return new OutageError(rateLimitMessage(retryAt), { cause, retryAt });
 }
 
 /** Returns the milliseconds that GitHub asks to wait; undefined for any other error. */
@@ -220,13 +223,19 @@ function pauseOf(error: unknown): number | undefined {
   const { status, message, response } = error;
   if (status !== 429 && status !== 403) return undefined;
 
-  const seconds = Number(response?.headers["retry-after"] ?? Number.NaN);
-  if (Number.isFinite(seconds)) return boundedPause(seconds * 1_000);
+  const askedMs = retryAfterMs(response?.headers ?? {});
+  if (askedMs !== undefined) return askedMs;
   if (String(response?.headers["x-ratelimit-remaining"]) === "0") {
     const untilReset = untilResetMs(response?.headers ?? {});
     if (untilReset !== undefined) return boundedPause(untilReset);
   }
-  return /\bsecondary rate\b/i.test(message) || status === 429 ? 60_000 : undefined;
+  return /\bsecondary rate\b/i.test(message) || status === 429 ? minRetryMs : undefined;
+}
+
+/** Returns the pause that an answer asks for; undefined if it does not say how long. */
+export function retryAfterMs(headers: RestResponse["headers"]): number | undefined {
+  const seconds = Number(headers["retry-after"] ?? Number.NaN);
+  return Number.isFinite(seconds) ? boundedPause(seconds * 1_000) : undefined;
 }
 
 /** Returns the pause that GitHub may have meant: its limits last an hour, and a time in the past comes from a rounded clock. */

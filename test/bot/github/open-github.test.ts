@@ -433,20 +433,25 @@ describe("reading", () => {
     ["a secondary limit asks to wait", secondary, { "retry-after": "600" }, 590_000],
     ["a secondary limit says no time", secondary, {}, 50_000],
     ["GitHub failed", { message: "Something went wrong while executing your query." }, {}, undefined],
-  ])("GraphQL's answer that %s is an outage, and leaves REST its own limit", async (_, problem, limits, waitMs) => {
-    const headers = { "x-ratelimit-resource": "graphql", "x-ratelimit-limit": "5000", ...limits };
-    hub.onRequest(({ path }) =>
-      path.endsWith("/graphql") ? { status: 200, body: { errors: [problem] }, headers } : undefined,
-    );
+  ])(
+    "GraphQL's answer that %s is an outage, and only a secondary limit pauses REST",
+    async (_, problem, limits, waitMs) => {
+      const headers = { "x-ratelimit-resource": "graphql", "x-ratelimit-limit": "5000", ...limits };
+      hub.onRequest(({ path }) =>
+        path.endsWith("/graphql") ? { status: 200, body: { errors: [problem] }, headers } : undefined,
+      );
 
-    const error = await github.listReviewThreads(1).catch((reason: unknown) => reason);
+      const error = await github.listReviewThreads(1).catch((reason: unknown) => reason);
 
-    expect(error).toBeInstanceOf(OutageError);
-    const { retryAt } = error as OutageError;
-    if (waitMs === undefined) expect(retryAt).toBeUndefined();
-    else expect(Number(retryAt) - Date.now()).toBeGreaterThan(waitMs);
-    expect(await github.listComments(1)).toEqual([]);
-  });
+      expect(error).toBeInstanceOf(OutageError);
+      const { retryAt } = error as OutageError;
+      if (waitMs === undefined) expect(retryAt).toBeUndefined();
+      else expect(Number(retryAt) - Date.now()).toBeGreaterThan(waitMs);
+      // A reaction is not made later.
+      const reaction = github.addIssueReaction(1, "eyes");
+      await (problem === secondary ? expect(reaction).rejects.toThrow(OutageError) : reaction);
+    },
+  );
 
   test("the pull request of a branch is found, and never a fork's of the same name", async () => {
     await hub.fork("mallory", "octo/sums");
