@@ -2,6 +2,7 @@ import { type AuthorizedCommand, executeCommand } from "#bot/commands/execute-co
 import { parseMention, parseThreadCommand, type ThreadCommand } from "#bot/commands/thread-command.ts";
 import { listAllComments, postComment } from "#bot/github/post-comment.ts";
 import { httpStatusOf } from "#bot/github/refusals.ts";
+import { rateLimitMessage } from "#bot/github/request-pacer.ts";
 import { code, inline } from "#bot/render/markdown.ts";
 import { renderPaused } from "#bot/render/render-reply.ts";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
@@ -11,7 +12,6 @@ import type { Runs, ThreadRef } from "#runtime/runs.ts";
 import { needsRun, parseToolCommand } from "#ui/run-commands.ts";
 import { startTriggered } from "./handle-triggers.ts";
 import {
-  attemptsBeforeNotice,
   type DeliveryContext,
   type DeliveryProblem,
   defineHandler,
@@ -423,9 +423,9 @@ async function reportProblem(
   if (kind === "text" && (viaApp !== undefined || !(await runs.mayAnswer(thread, commentId)))) return;
   if (commentId === undefined && kind !== "run" && kind !== "mention") return;
   const notice = waitingNoticeOf(comment.key);
-  if (problem === "waiting" && (await runs.hasRecorded(notice))) return;
+  if (problem.kind === "waiting" && (await runs.hasRecorded(notice))) return;
   await reply(describeProblem("comment", problem, context), { comment, context, github });
-  if (problem === "waiting") await runs.recordKey(notice);
+  if (problem.kind === "waiting") await runs.recordKey(notice);
 }
 
 /** Says why a comment or a review has no effect, or not yet. */
@@ -434,9 +434,14 @@ export function describeProblem(
   problem: DeliveryProblem,
   { deliveryId }: DeliveryContext,
 ): string {
-  switch (problem) {
-    case "waiting":
-      return `GitHub is not responding at the moment. Your ${what} is saved and takes effect as soon as GitHub responds. You do not need to repeat it.`;
+  switch (problem.kind) {
+    case "waiting": {
+      const [reason, time] =
+        problem.retryAt === undefined
+          ? ["GitHub is not responding at the moment.", "as soon as GitHub responds"]
+          : [rateLimitMessage(problem.retryAt), "after that"];
+      return `${reason} Your ${what} is saved and takes effect ${time}. You do not need to repeat it.`;
+    }
     case "outage":
       return `GitHub did not respond for a day, so your ${what} had no effect. Try again in a new ${what}.`;
     case "error":
@@ -454,9 +459,9 @@ export function waitingNoticeOf(key: string): string {
   return `waiting notice ${key}`;
 }
 
-/** True if the author has the notice. Attempts that a crash ended count as well, so their number does not tell. */
+/** True if the author has the notice. */
 export async function hasWaitingNotice(key: string, { attempts, runs }: DeliveryContext): Promise<boolean> {
-  return attempts > attemptsBeforeNotice && runs().hasRecorded(waitingNoticeOf(key));
+  return attempts > 1 && runs().hasRecorded(waitingNoticeOf(key));
 }
 
 /**

@@ -161,9 +161,9 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
     const notice = waitingNoticeOf(reviewKey(payload));
     const isViaApp = payload.review.performed_via_github_app && !context.allowAppComments;
     if (isViaApp || !requestsChanges(payload) || (await runs.threadActivity(thread)) !== "live") return;
-    if (problem === "waiting" && (await runs.hasRecorded(notice))) return;
+    if (problem.kind === "waiting" && (await runs.hasRecorded(notice))) return;
     await replyToReview(payload, describeProblem("review", problem, context), context);
-    if (problem === "waiting") await runs.recordKey(notice);
+    if (problem.kind === "waiting") await runs.recordKey(notice);
   },
 });
 

@@ -34,11 +34,10 @@ export interface DeliveryContext extends HandlerServices {
   attempts: number;
 }
 
-/** After this many failed attempts, the person is told that GitHub does not answer, as soon as that can be posted. */
-export const attemptsBeforeNotice = 4;
-
 /** The reason why a delivery is not executed: GitHub does not answer and it is retried, or it is not retried. */
-export type DeliveryProblem = "waiting" | "outage" | "error";
+export type DeliveryProblem =
+  /** `retryAt`: GitHub asks for no request before this time; milliseconds since 1970. */
+  { kind: "waiting"; retryAt: number | undefined } | { kind: "outage" } | { kind: "error" };
 
 /** Handles one kind of webhook event. */
 export interface Handler {

@@ -5,13 +5,7 @@ import { DatabaseError, messageOf, OutageError, UserError } from "#domain/errors
 import { GitHubRefusalError } from "#domain/github.ts";
 import { LeaseLostError, withLease, withLogContext } from "#domain/work-context.ts";
 import { type Delivery, type DeliveryQuery, type DeliveryStore, tenantsOf } from "#runtime/store/delivery-store.ts";
-import {
-  attemptsBeforeNotice,
-  type DeliveryContext,
-  type DeliveryProblem,
-  type Handler,
-  type HandlerServices,
-} from "./handler.ts";
+import type { DeliveryContext, DeliveryProblem, Handler, HandlerServices } from "./handler.ts";
 import { findStoredHandler } from "./handlers.ts";
 
 /** A claim is renewed while its delivery is processed; without that, another process takes over. */
@@ -28,6 +22,8 @@ const maxBackoffMs = 60_000;
 const maxOutageMs = 24 * 60 * 60_000;
 /** The time after its arrival in which a delivery that GitHub refuses with 403 is tried again, while the others of its queue wait. */
 const maxRefusedMs = 3 * 60_000;
+/** After this many failed attempts, or before a long pause, the person is told that GitHub does not answer, as soon as that can be posted. */
+const attemptsBeforeNotice = 4;
 /** Other failures are bugs. Those while the database cannot be used do not count. */
 const maxFailures = 6;
 
@@ -209,7 +205,8 @@ export class DeliveryProcessor {
       this.#services.log.info(`Delivery ${content.id} was refused: ${error.message}`);
       return undefined;
     }
-    const delayMs = Math.max(backoffMs, ((error instanceof OutageError && error.retryAt) || 0) - Date.now());
+    const retryAt = error instanceof OutageError ? error.retryAt : undefined;
+    const delayMs = Math.max(backoffMs, (retryAt ?? 0) - Date.now());
     if (error instanceof DatabaseError) {
       this.#services.log.info(`Delivery ${content.id} is retried: ${error.message}`);
       return { delayMs, hasFailed: false };
@@ -218,15 +215,15 @@ export class DeliveryProcessor {
       this.#services.log.info(`Delivery ${content.id} is retried: ${messageOf(error)}`);
       if (ageMs + delayMs > maxOutageMs) {
         this.#onError(`Delivery ${content.id} was dropped: GitHub did not answer for a day.`, error);
-        await report("outage");
+        await report({ kind: "outage" });
         return undefined;
       }
-      if (attempts >= attemptsBeforeNotice) await report("waiting");
+      if (attempts >= attemptsBeforeNotice || delayMs > maxBackoffMs) await report({ kind: "waiting", retryAt });
       return { delayMs, hasFailed: false };
     }
     this.#onError(`Delivery ${content.id} failed.`, error);
     if (failures + 1 < maxFailures) return { delayMs, hasFailed: true };
-    await report("error");
+    await report({ kind: "error" });
     return undefined;
   }
 }

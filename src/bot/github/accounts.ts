@@ -27,10 +27,7 @@ export async function readPermissionOf(
       throw new GitHubRefusalError(message, { status: error.status, cause: error });
     }
     if (!isOutage(error) && !(error instanceof ZodError)) throw error;
-    throw new OutageError(`GitHub did not say ${question}.`, {
-      cause: error,
-      ...(error instanceof OutageError && { retryAt: error.retryAt }),
-    });
+    throw unanswered(question, error);
   }
 }
 
@@ -79,6 +76,11 @@ async function askPermission(api: RepositoryApi, account: Account): Promise<Perm
 /** Turns an outage into an OutageError that names the open question. */
 function asOutage<T>(response: Promise<T>, question: string): Promise<T> {
   return response.catch((error) => {
-    throw isOutage(error) ? new OutageError(`GitHub did not say ${question}.`, { cause: error }) : error;
+    throw isOutage(error) ? unanswered(question, error) : error;
   });
+}
+
+function unanswered(question: string, error: unknown): OutageError {
+  const retryAt = error instanceof OutageError ? error.retryAt : undefined;
+  return new OutageError(`GitHub did not say ${question}.`, { cause: error, retryAt });
 }

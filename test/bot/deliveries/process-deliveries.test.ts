@@ -336,7 +336,7 @@ test("an event that has a time waits for it, and GitHub may be away for a day fr
   expect(runs.startRun).toHaveBeenCalledOnce();
 });
 
-test("a delivery waits until GitHub's limit is free again", async () => {
+test("a delivery waits until GitHub's limit is free again, and its author is told until when", async () => {
   const getPermission = vi.fn<GitHub["getPermission"]>(async () => "write");
   const retryAt = Date.now() + 30 * 60_000;
   getPermission.mockRejectedValueOnce(new OutageError("The limit is used up.", { retryAt }));
@@ -345,9 +345,16 @@ test("a delivery waits until GitHub's limit is free again", async () => {
 
   await pass(29 * 60_000);
   expect(getPermission).toHaveBeenCalledOnce();
+  const until = new Date(retryAt).toISOString().slice(11, 16);
+  expect(replies).toEqual([
+    expect.stringMatching(
+      `^GitHub's rate limit .* until ${until} UTC. Your comment is saved and takes effect after that.`,
+    ),
+  ]);
   await pass(2 * 60_000);
 
   expect(runs.startRun).toHaveBeenCalledOnce();
+  expect(replies.at(-1)).toContain("your comment has taken effect.");
 });
 
 test("while GitHub does not answer a command waits, its author is told once, and then it is carried out", async () => {
