@@ -192,6 +192,7 @@ export class DeliveryProcessor {
   ): Promise<{ delayMs: number; hasFailed: boolean } | undefined> {
     const report = (problem: DeliveryProblem) =>
       handler.report(content.payload, context, problem).catch((reason: Error) => {
+        if (reason instanceof LeaseLostError) throw reason;
         this.#services.log.info(`The failure of delivery ${content.id} could not be reported: ${reason.message}`);
       });
     const backoffMs = Math.min(firstBackoffMs * 2 ** (attempts - 1), maxBackoffMs);

@@ -255,6 +255,25 @@ test("a suspended process that finds GitHub silent says nothing about a command 
   expect([replies, errors]).toEqual([[], []]);
 });
 
+test("a suspended process that fails for the last time does not end a delivery that another one is processing", async () => {
+  const answer = Promise.withResolvers<"write">();
+  const failing = vi.fn<GitHub["getPermission"]>(() => answer.promise);
+  for (let attempt = 1; attempt < 6; attempt++) failing.mockRejectedValueOnce(new Error("a bug"));
+  startProcessor(failing);
+  await save("1");
+  await pass(32_000);
+  expect(failing).toHaveBeenCalledTimes(6);
+
+  vi.setSystemTime(Date.now() + 60_000);
+  startProcessor(() => new Promise(() => {}));
+  await pass(5_000);
+  answer.reject(new Error("a bug"));
+  await pass(1_000);
+
+  expect(replies).toEqual([]);
+  expect(await store.nextDeliveryInMs()).toBeGreaterThan(0);
+});
+
 test("a process that has lost its lease writes nothing, and leaves its deliveries to others", async () => {
   const confirmLease = vi.fn(() => Promise.reject(new LeaseLostError()));
   await save("1", "/runn fixer");
