@@ -167,17 +167,12 @@ function countLines(text: string, sign: string): number {
 }
 
 const logCount = /^(?:-n|--max-count=|-)(\d+)$/;
-/** What these change is not in the output. */
+/** These change nothing that the output has. */
 const plainLogOptions = /^--(?:no-)?(?:color|decorate|abbrev-commit|follow)(?:=\w+)?$/;
 
 async function log(args: string[], context: GitContext, cwd: string): Promise<string> {
   const { limit, isShort, range, path } = await logArguments(args, context, cwd);
-  const question: ShellQuestion = {
-    kind: "log",
-    limit: Math.min(limit, 200),
-    ...(path ? { path } : {}),
-    ...(range !== undefined && { range }),
-  };
+  const question: ShellQuestion = { kind: "log", limit: Math.min(limit, 200), path, range };
   const commits = (await context.ask(question)) as TreeCommit[];
   if (isShort) return commits.map(({ commit, message }) => `${commit.slice(0, 7)} ${firstLine(message)}\n`).join("");
   return commits.map(describeCommit).join("\n");

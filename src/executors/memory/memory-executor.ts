@@ -171,7 +171,7 @@ class MemorySession implements ExecSession {
       }
       const answer = await child.call(
         {
-          ...(isLarge ? noFiles : delta),
+          ...(isLarge ? { write: [], remove: [] } : delta),
           ...script,
           env: request.env ?? {},
           cwd: request.cwd ?? "",
@@ -233,8 +233,6 @@ class MemorySession implements ExecSession {
     return changes;
   }
 }
-
-const noFiles: FilesRequest = { write: [], remove: [] };
 
 /** Returns the script of a command. Throws a ToolError for a command that this shell cannot run. */
 function scriptOf({ command, network, isolated }: ExecRequest): Pick<ShellRequest, "script" | "args"> {

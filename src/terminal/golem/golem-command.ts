@@ -83,7 +83,7 @@ const handlers: Record<CommandName, Handler> = {
   async help(args, context) {
     const [name] = positionalsOf("help", args, 1);
     if (name !== undefined && !isCommand(name)) throw new UserError(unknownCommand(name));
-    return printHelp(name, context);
+    return printHelp(name, context.output);
   },
 };
 
@@ -104,12 +104,12 @@ export async function golem(args: readonly string[], context: CommandContext): P
 async function execute(args: readonly string[], own: readonly string[], context: CommandContext): Promise<number> {
   const [command, ...rest] = args;
   if (command === undefined) {
-    writeHelp(undefined, context.errors);
+    printHelp(undefined, context.errors);
     return exitCodes.misused;
   }
   if (command === "--version" || command === "-v") return print(`golem ${await readVersion()}\n`, context);
   const asksForHelp = own.includes("--help") || own.includes("-h");
-  if (asksForHelp) return printHelp(isCommand(command) ? command : undefined, context);
+  if (asksForHelp) return printHelp(isCommand(command) ? command : undefined, context.output);
   if (!isCommand(command)) throw new UserError(unknownCommand(command));
   return handlers[command](rest, context);
 }
@@ -127,14 +127,10 @@ function positionalsOf(command: CommandName, args: readonly string[], max: numbe
   throw new UserError(`golem ${command} takes ${takes}, but was also given ${stray}.`);
 }
 
-function printHelp(command: CommandName | undefined, { output }: CommandContext): number {
-  writeHelp(command, output);
+/** Prints the help, also wrapped where it is piped, such as to a pager. */
+function printHelp(command: CommandName | undefined, output: Writable): number {
+  output.write(wrapLines(helpText(command), columnsOf(output)));
   return exitCodes.answered;
-}
-
-/** Also wrapped where it is piped, such as to a pager. */
-function writeHelp(command: CommandName | undefined, stream: Writable): void {
-  stream.write(wrapLines(helpText(command), columnsOf(stream)));
 }
 
 function print(text: string, { output }: CommandContext): number {
