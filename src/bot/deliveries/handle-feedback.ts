@@ -150,10 +150,10 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
     });
     if (runId === undefined) return mention();
     if (!requestsChanges(payload)) return;
-    if (isWaiting) await replyToReview(payload, respondsAgain("review"), context);
     const paused = await runs().findPaused(runId);
     // Nobody should wait for the run.
     if (paused) await replyToReview(payload, renderPaused(paused.worker, "this review"), context);
+    else if (isWaiting) await replyToReview(payload, respondsAgain("review"), context);
   },
   report: async (payload, context, problem) => {
     const runs = context.runs();
