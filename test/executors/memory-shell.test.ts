@@ -42,7 +42,7 @@ describe("command in the in-memory shell", () => {
     expect(result.changes).toEqual({ written: [], deleted: [], rejected: [], ignoredFiles: 0 });
   });
 
-  test("a command sees a large tree, which is copied before its time begins", async () => {
+  test("the time to copy a large tree does not count as that of the first command", async () => {
     const many = Object.fromEntries(Array.from({ length: 150 }, (_, n) => [`many/${n}.txt`, `${n}\n`]));
     const session = await executor.open();
     const workspace = memoryWorkspace(many);

@@ -180,7 +180,7 @@ test("each pause of a run has its own key, even within one step, and a second st
   expect(new Set([undefined, first, second]).size).toBe(3);
 });
 
-test("a run that is about to be paused or to continue counts as paused or not before it has read that", async () => {
+test("a /stop or /resume that the run has not read yet already counts for whether it is paused", async () => {
   const { runs, runtime, issue, opened } = await withPullRequest();
   const { id } = opened.view.spec;
   await runtime.scheduler.idle();

@@ -178,7 +178,7 @@ describe("a command for a tool", () => {
     });
   });
 
-  test("a command for a tool of a run whose log was removed says that", async () => {
+  test("/tool on a run whose log was removed says that it was", async () => {
     const { command, removeLog } = await personWorld();
     await removeLog();
 

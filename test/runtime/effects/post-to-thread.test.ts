@@ -254,7 +254,7 @@ describe("the changes of a run", () => {
     expect(posts).toMatchObject([{ options: { thread: 9 } }]);
   });
 
-  test("the changes of a run whose log was removed are answered with that", async () => {
+  test("/diff on a run whose log was removed says that it was", async () => {
     const { services, effect, perform, removeLog } = await effectWorld();
     const showToolReply = vi.fn(services.frontEnd.showToolReply);
     await removeLog();

@@ -89,7 +89,7 @@ describe("a request about the newest live run", () => {
     expect(wake.mock.calls).toEqual([["r2"], ["r1"]]);
   });
 
-  test("a request about the newest live run to end it leaves a run alone that has ended with its pull request", async () => {
+  test("/exit ends the newest live run, and leaves alone one that has ended with its pull request", async () => {
     const closed = { isPullRequestClosed: true, pullRequest: 8 };
     const { options, inboxOf } = await threadWith({ r1: {}, r2: { context: closed, hasEnded: true } });
 

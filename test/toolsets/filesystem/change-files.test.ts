@@ -662,7 +662,7 @@ describe("approval", () => {
   });
 });
 
-test("nobody is asked to change a file through a link, or one whose name differs from an existing one in case only", async () => {
+test("nobody is asked about a change through a link, or of a file whose name differs from an existing one only in case", async () => {
   const git = await startSandboxWorld();
   onTestFinished(() => git.close());
   const link = { link: ".github" };
