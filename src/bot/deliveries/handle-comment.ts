@@ -83,14 +83,24 @@ export const reviewCommentCreated = defineHandler(ReviewCommentPayload, {
     (payload.comment.body?.startsWith("@") ? undefined : "it mentions no one"),
   handle: async (payload, context) => {
     const comment = readIncomingReviewComment(payload, context.deliveryId);
-    const { thread: number, ...repository } = comment.thread;
-    if ((await context.runs().listOpenPullRequests(repository)).includes(number)) return;
+    if (await isReadWithReview(comment, context)) return;
+    const number = comment.thread.thread;
     const { id, created_at: at } = payload.comment;
     const exists = async (github: GitHub) => (await github.listReviewComments(number)).some((one) => one.id === id);
     if (await wasDeleted({ thread: comment.thread, at, exists }, context)) return;
     await handleMention(comment, payload.comment.pull_request_review_id ?? undefined, context);
   },
+  report: async (payload, context, problem) => {
+    const comment = readIncomingReviewComment(payload, context.deliveryId);
+    if (await isReadWithReview(comment, context)) return;
+    await reportMention(comment, payload.comment.pull_request_review_id ?? undefined, context, problem);
+  },
 });
+
+/** True for a comment on a pull request of a live run, which gets it with its review. */
+async function isReadWithReview({ thread: { thread, ...repository } }: IncomingComment, context: DeliveryContext) {
+  return (await context.runs().listOpenPullRequests(repository)).includes(thread);
+}
 
 /** Handles a part of a review that mentions the app: starts the default worker once, or passes a message to the thread's run. */
 export async function handleMention(
@@ -100,15 +110,22 @@ export async function handleMention(
 ): Promise<void> {
   const { kind } = await readCommand(comment.text, context.openGitHub(comment.thread));
   if (kind !== "mention" || (await context.runs().hasRecorded(comment.key))) return;
-  const starts =
-    reviewId !== undefined &&
-    (await context.runs().threadActivity(comment.thread, { isOpen: !comment.closed })) !== "live";
-  const key = starts ? mentionKey(reviewId) : comment.key;
+  const { key, starts } = await findMentionKey(comment, reviewId, context);
   await handleComment({ ...comment, key }, context);
   if (!starts) return;
   // If this delivery is processed again, the comment is not also a message to the run that it has started.
   await context.runs().recordKey(comment.key);
   await context.runs().recordKey(key);
+}
+
+/** Returns the key of a mention in a review: a run that it starts has the review's, so that the review starts one. */
+async function findMentionKey(
+  { thread, closed, key }: IncomingComment,
+  reviewId: number | undefined,
+  { runs }: DeliveryContext,
+): Promise<{ key: string; starts: boolean }> {
+  const starts = reviewId !== undefined && (await runs().threadActivity(thread, { isOpen: !closed })) !== "live";
+  return { key: starts ? mentionKey(reviewId) : key, starts };
 }
 
 /** Returns the key of the run that a mention in a review has started. */
@@ -422,6 +439,29 @@ async function reportProblem(
   // Most comments are not for a worker.
   if (kind === "text" && (viaApp !== undefined || !(await runs.mayAnswer(thread, commentId)))) return;
   if (commentId === undefined && kind !== "run" && kind !== "mention") return;
+  await postProblem(comment, context, problem);
+}
+
+/** Replies to a part of a review that mentions the app and has no effect, or not yet. */
+export async function reportMention(
+  comment: IncomingComment,
+  reviewId: number | undefined,
+  context: DeliveryContext,
+  problem: DeliveryProblem,
+): Promise<void> {
+  const { kind } = await readCommand(comment.text, context.openGitHub(comment.thread));
+  if (kind !== "mention") return;
+  const { key } = await findMentionKey(comment, reviewId, context);
+  await postProblem({ ...comment, key }, context, problem);
+}
+
+async function postProblem(
+  comment: IncomingComment,
+  context: DeliveryContext,
+  problem: DeliveryProblem,
+): Promise<void> {
+  const github = context.openGitHub(comment.thread);
+  const runs = context.runs();
   const notice = waitingNoticeOf(comment.key);
   if (problem.kind === "waiting" && (await runs.hasRecorded(notice))) return;
   await reply(describeProblem("comment", problem, context), { comment, context, github });

@@ -9,6 +9,7 @@ import {
   handleMention,
   hasWaitingNotice,
   mentionKey,
+  reportMention,
   respondsAgain,
   waitingNoticeOf,
   wasDeleted,
@@ -160,7 +161,11 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
     const thread = threadOf(payload, payload.pull_request.number);
     const notice = waitingNoticeOf(reviewKey(payload));
     const isViaApp = payload.review.performed_via_github_app && !context.allowAppComments;
-    if (isViaApp || !requestsChanges(payload) || (await runs.threadActivity(thread)) !== "live") return;
+    if (isViaApp) return;
+    if ((await runs.threadActivity(thread)) !== "live") {
+      return reportMention(readReviewSummary(payload), payload.review.id, context, problem);
+    }
+    if (!requestsChanges(payload)) return;
     if (problem.kind === "waiting" && (await runs.hasRecorded(notice))) return;
     await replyToReview(payload, describeProblem("review", problem, context), context);
     if (problem.kind === "waiting") await runs.recordKey(notice);

@@ -50,6 +50,8 @@ function startProcessor(
       reactions.push(id);
     },
     listComments: async () => [],
+    ownLogin: async () => "golem-forge[bot]",
+    isPerson: async () => false,
     getComment: async (id) => (deleted.has(id) ? undefined : ({ id } as Comment)),
     createComment: async (_: number, body: CommentBody) => {
       await confirmLease();
@@ -471,6 +473,42 @@ test.each<["write" | "read", string]>([
     expect(runs.deliverReview).toHaveBeenCalledTimes(permission === "write" ? 1 : 0);
   },
 );
+
+test.each([
+  ["a mention in a line comment", "pull_request_review_comment.created", 1],
+  ["a mention in the summary of a review", "pull_request_review.submitted", 1],
+  ["a line comment for somebody else", "pull_request_review_comment.created", 0],
+])("%s waits while GitHub does not answer, and its author is told if it is for the app", async (_, event, count) => {
+  let isDown = true;
+  runs.threadActivity.mockResolvedValue("none");
+  const ada = { login: "ada", id: 5 };
+  const body = `@${count === 1 ? "golem-forge" : "mia"} shorter, please`;
+  const payload = {
+    action: event.split(".")[1],
+    installation: { id: 7 },
+    repository: { id: 11, name: "shop", owner: { id: 6, login: "octo" } },
+    sender: ada,
+    pull_request: { number: 1, state: "open" },
+    comment: { id: 9, user: ada, body, created_at: new Date(), path: "a.js", pull_request_review_id: 3 },
+    review: { id: 3, user: ada, state: "commented", body, submitted_at: new Date() },
+  };
+  await save("1", "", 1, "7 octo/shop", { event, payload });
+  startProcessor(async () => {
+    if (isDown) throw new OutageError("GitHub did not answer");
+    return "write";
+  });
+
+  await pass(5 * 60_000);
+  const notice = expect.stringContaining("GitHub is not responding at the moment. Your comment is saved");
+  expect(replies).toEqual(Array(count).fill(notice));
+  isDown = false;
+  await pass(2 * 60_000);
+
+  expect(replies.slice(count)).toEqual(
+    Array(count).fill(expect.stringContaining("GitHub is responding again, and your comment has taken effect.")),
+  );
+  expect(runs.startRun).toHaveBeenCalledTimes(count);
+});
 
 test("other comments wait without a notice while GitHub does not answer", async () => {
   await save("1", "I have seen this, too.");
