@@ -1,12 +1,15 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { HandlerServices } from "#bot/deliveries/handler.ts";
 import { DeliveryProcessor, type DeliveryProcessorOptions } from "#bot/deliveries/process-deliveries.ts";
+import { describePosted } from "#bot/github/posted-comment.ts";
+import { checkboxOf } from "#bot/render/render-approval.ts";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import { type Comment, type CommentBody, type GitHub, GitHubRefusalError } from "#domain/github.ts";
 import { confirmLease, LeaseLostError } from "#domain/work-context.ts";
 import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { type RecordingRuns, recordingRuns } from "../../support/bot-world.ts";
+import { sampleApproval } from "../../support/run-view.ts";
 
 let store: Store;
 let runs: RecordingRuns;
@@ -397,6 +400,42 @@ test("while GitHub does not answer a command waits, its author is told once, and
   expect(runs.startRun).toHaveBeenCalledOnce();
   expect(replies.at(-1)).toContain("GitHub is responding again, and your comment has taken effect.");
   expect(await store.nextDeliveryInMs()).toBeUndefined();
+});
+
+test("a box that was ticked while GitHub did not answer for a day is not ticked any more, and a comment says so", async () => {
+  const box = checkboxOf("k7mq");
+  const from = `Approve?\n\n${box}\n\n<!-- golem-forge:approval%2Fk7mq -->`;
+  const posted = describePosted({ id: 9, body: from, updatedAt: new Date() } as Comment);
+  runs.pendingApprovals.mockResolvedValue([sampleApproval({ hasCheckbox: true })]);
+  runs.findRequest.mockResolvedValue({ commentId: 9, updatedAt: 1, shown: { comments: [posted], revision: 0 } });
+  const comment = { id: 9, body: from.replace("[ ]", "[x]"), user: { login: "golem-forge[bot]", id: 8, type: "Bot" } };
+  await save("1", "", 1, "7 octo/shop", {
+    event: "issue_comment.edited",
+    payload: {
+      action: "edited",
+      installation: { id: 7 },
+      repository: { id: 11, name: "shop", owner: { id: 6, login: "octo" } },
+      sender: { login: "ada", id: 5 },
+      issue: { number: 1 },
+      comment: { ...comment, performed_via_github_app: { id: 1 }, updated_at: new Date() },
+      changes: { body: { from } },
+    },
+  });
+  startProcessor(async () => {
+    throw new OutageError("GitHub did not answer");
+  });
+
+  await pass(60_000);
+  expect(runs.repostRequest).not.toHaveBeenCalled();
+  vi.setSystemTime(Date.now() + 25 * 60 * 60_000);
+  await pass(60_000);
+
+  const request = expect.objectContaining({ approvalId: "k7mq", isAltered: false });
+  expect(runs.repostRequest).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ thread: 1 }), request);
+  expect(runs.decideApprovals).not.toHaveBeenCalled();
+  expect(replies).toEqual([
+    expect.stringContaining("GitHub did not respond for a day, so nothing was approved. Tick the box again."),
+  ]);
 });
 
 test("the author of a command is told that GitHub does not answer as soon as that can be posted, once", async () => {
