@@ -131,7 +131,7 @@ export function renderQuestion({ workerPath, text: asked, isPreceded, end }: Que
       return paragraphs(
         `### 💬 ${who} asks`,
         blockquote(text),
-        `Anyone with write access can answer with a plain comment${isPreceded ? ", which quotes this one until the earlier question of this thread is answered" : ""}. \`/stop\` stops the worker instead.`,
+        `Anyone with write access can answer with a plain comment.${isPreceded ? " Until the earlier question of this thread is answered, quote this question in it." : ""} \`/stop\` stops the worker instead.`,
       );
     case "answered":
       return paragraphs(

@@ -213,7 +213,7 @@ test("a question that was posted while another was open says that comments answe
   const question = { runId: "run-1", callId: "c", step: 1, workerPath: "fixer", text: "Which one?", isPreceded: true };
 
   expect(renderQuestion(question)).toMatch(
-    /can answer with a plain comment, which quotes this one until the earlier question of this thread is answered\. `\/stop`/,
+    /can answer with a plain comment\. Until the earlier question of this thread is answered, quote this question in it\. `\/stop`/,
   );
 });
 
