@@ -1,23 +1,25 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
 import type { ToolError } from "#domain/errors.ts";
+import type { RunSpec } from "#domain/run.ts";
 import type { PushRequest } from "#sandbox/sandbox.ts";
 import { pullRequestToolset } from "#toolsets/registry.ts";
 import { resultOfError } from "#toolsets/tool-result.ts";
 import { githubWorlds } from "../../support/github-world.ts";
-import { pushTo, toolsetWorld } from "../../support/toolset-world.ts";
+import { pushTo, runSpec, toolsetWorld } from "../../support/toolset-world.ts";
 
 const startGitHub = githubWorlds();
 
 /** Issue 7 of a GitHub, and the toolset for a run that has changed a file. */
-async function world() {
+async function world({ spec = {}, ...options }: { spec?: Partial<RunSpec>; config?: object } = {}) {
   const github = await startGitHub();
   github.openIssue(7, { title: "Use b" });
   const pushes: PushRequest[] = [];
   const opened = await toolsetWorld(pullRequestToolset, {
     files: { "a.txt": "a\n" },
     push: pushTo(github.hub, pushes),
-    services: { github: github.github },
+    services: { github: github.github, spec: { ...runSpec, ...spec } },
+    ...options,
   });
   await opened.sandbox.write("a.txt", "b\n");
   return { ...opened, github, hub: github.hub, pushes };
@@ -184,4 +186,22 @@ test("a review is requested from collaborators, and from nobody else", async () 
   const [pull] = Object.values(await hub.snapshot()).flatMap(({ pulls }) => pulls);
   expect(pull?.pull?.requestedReviewers).toEqual(["ada"]);
   await expect(call("request_review", { reviewers: ["stranger"] })).rejects.toThrow("does not accept these reviewers");
+});
+
+test("a push to someone's branch needs approval each time, although the worker file approves pushes to its own", async () => {
+  const config = { approval: { default: "preApproved" } };
+  const own = await world({ config });
+  const someones = await world({ config, spec: { pullRequestBranch: "topic", pullRequestBase: "main" } });
+
+  expect(await own.asks("update_pull_request", { message: "Use b" })).toBe(false);
+  expect(await someones.asks("update_pull_request", { message: "Use b" })).toBe(true);
+});
+
+test.each(["open_pull_request", "update_pull_request"])("%s is refused on the pull request of a fork", async (tool) => {
+  const { preview, pushes } = await world({ spec: { isFork: true } });
+
+  const proposing = preview(tool, { title: "Use b", message: "Use b" });
+
+  await expect(proposing).rejects.toMatchObject({ code: "PERMISSION_DENIED" });
+  expect(pushes).toEqual([]);
 });

@@ -137,7 +137,8 @@ test("with check_run, the findings are annotations of one check run, or the miss
 });
 
 test("the diff has line numbers, and after a review shows only what changed since, or everything after a forced push", async () => {
-  const { call, hub } = await world();
+  const { call, hub, number } = await world();
+  await hub.as("ada").review(number, { event: "COMMENT", body: "I have read it." });
   const first = await call("read_pull_request_diff", {});
   await call("create_review", { summary: "Fine.", findings: [] });
   await hub.push({ branch: "work", message: "Docs", author: "ada", at, files: { "README.md": "# Sums and more\n" } });
@@ -186,4 +187,30 @@ test("the first review is reported as posted when the app was interrupted after 
   expect(again).toEqual(first);
   expect(silent.llmContent).toContain("no review was posted");
   expect(await posted()).toHaveLength(1);
+});
+
+test("the result in the log has the key of each finding, those that are known as well, and what was resolved and reopened", async () => {
+  const { call, hub, number } = await world();
+  const dataOf = async (idempotencyKey: string, review: object) => {
+    const { value } = await call("create_review", { summary: "Checked.", ...review }, { idempotencyKey });
+    return "data" in value ? value.data : undefined;
+  };
+  const known = { key: finding.key, path: "sum.js", line: 2 };
+  const elsewhere = { ...finding, key: "sum-is-two", line: 1 };
+
+  expect(await dataOf("1", { findings: [finding] })).toMatchObject({ findings: [{ ...known, isNew: true }] });
+  expect(await dataOf("2", { findings: [finding, elsewhere] })).toMatchObject({
+    findings: [
+      { ...known, isNew: false },
+      { key: "sum-is-two", isNew: true },
+    ],
+  });
+  const fixed = { fixed: [finding.key, "never-reported"] };
+  expect(await dataOf("3", fixed)).toMatchObject({ number, findings: [], resolved: [finding.key], reopened: [] });
+  expect(await dataOf("4", fixed)).toMatchObject({ resolved: [] });
+  expect(await dataOf("5", { findings: [finding] })).toMatchObject({ resolved: [], reopened: [finding.key] });
+  await hub.as("ada").reviewComment(number, { path: "sum.js", line: 1, body: "<!-- golem-forge:finding of-ada -->" });
+  expect(await dataOf("6", { findings: [{ ...elsewhere, key: "of-ada" }] })).toMatchObject({
+    findings: [{ key: "of-ada", isNew: true }],
+  });
 });
