@@ -44,7 +44,7 @@ export async function readCommitChecks(
   const running = others.filter(({ status }) => status !== "completed");
   const open = suites
     .flatMap(({ check_suites }) => check_suites)
-    .filter((suite) => isUnfinished(suite) && !isOwn({ app: suite.app, name: "" }) && !ownSuites.has(Number(suite.id)))
+    .filter((suite) => isUnfinished(suite) && !ownSuites.has(Number(suite.id)))
     .filter((suite) => !running.some((run) => run.check_suite?.id === suite.id));
   const unfinished = [
     ...reported.filter(({ status }) => status !== "completed").map(({ name }) => name),

@@ -340,6 +340,29 @@ describe("reading", () => {
     });
   });
 
+  test("checks wait for those of other apps and for GitHub Actions, not for this app's own and not for apps that report nothing", async () => {
+    await openPull("work");
+    const checksOf = (app: string) => hub.checks("work", { app });
+    const { login } = hub.world.app.bot;
+    (await checksOf(login.replace("[bot]", ""))).report("fixer", { status: "in_progress" });
+    (await checksOf("dead")).openSuite();
+
+    expect(await github.readChecks("work")).toMatchObject({ checks: [], unfinished: [] });
+
+    const run = (await checksOf("circle")).report("circle build", { status: "in_progress" });
+    const actions = await checksOf("github-actions");
+    actions.openSuite();
+    const { unfinished } = await github.readChecks("work");
+    expect(unfinished).toEqual(["circle build", expect.stringMatching(/github.actions/i)]);
+
+    (await checksOf("circle")).update(run, { conclusion: "success" });
+    actions.report("actions build", { conclusion: "success" });
+    expect(await github.readChecks("work")).toMatchObject({
+      checks: [{ name: "circle build" }, { name: "actions build" }],
+      unfinished: [],
+    });
+  });
+
   test("an outdated review comment has its original line and is marked as outdated", async () => {
     const { number } = await openPull("work");
     await hub.as("ada").reviewComment(number, { path: "work.js", line: 1, body: "why?" });
