@@ -183,6 +183,28 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
     for (const { finish } of [cut, other]) finish("l2");
   });
 
+  test("a replica does not wait for another one's changes of deliveries before those of a dead one are due again", async () => {
+    const cut = await startHolder();
+    const other = await startHolder();
+    const query = { leaseMs: 24 * 3_600_000, limit: 10 };
+    for (const key of ["e1", "e2"]) await cut.store.saveDelivery({ key, queue: key, content: {} });
+    await cut.store.claimDeliveries(query);
+    const changing = new pg.Client({ connectionString: database });
+    await changing.connect();
+    await changing.query("begin; delete from golem_forge.pending_deliveries where key = 'e1'");
+
+    await sql.query(
+      `select pg_terminate_backend(pid) from (${lockOf("select claimed_by from golem_forge.pending_deliveries where key = 'e2'")}) as it`,
+    );
+
+    const claims = () => other.store.claimDeliveries(query);
+    await expect.poll(claims, { timeout: 60_000 }).toMatchObject([{ key: "e2", attempts: 2 }]);
+    await changing.query("commit");
+    await changing.end();
+    await other.store.completeDelivery("e2");
+    await vi.waitUntil(() => cut.dispatch.problem?.() === undefined, { timeout: 60_000 });
+  });
+
   test("deliveries that a replica claimed are due again when it loses its lock, and it does not hold them any longer", async () => {
     const cut = await startHolder();
     const other = await startHolder();

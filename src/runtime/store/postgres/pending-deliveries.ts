@@ -91,10 +91,16 @@ export async function postponeDelivery(
   );
 }
 
-/** Makes the deliveries due that these replicas have claimed. */
+/**
+ * Makes the deliveries due that these replicas have claimed. Those that another transaction is changing are left to it, since waiting
+ * for it could be a deadlock: it claims, postpones or removes several in another order.
+ */
 export async function releaseDeliveries(sql: Pick<Sql, "run">, holders: readonly number[]): Promise<void> {
-  const text = "update pending_deliveries set due_at = 0, claimed_by = null where claimed_by = any ($1::bigint[])";
-  await sql.run(text, [holders]);
+  await sql.run(
+    `update pending_deliveries set due_at = 0, claimed_by = null where number in
+      (select number from pending_deliveries where claimed_by = any ($1::bigint[]) for update skip locked)`,
+    [holders],
+  );
 }
 
 /** Makes deliveries due that a clock that was ahead has postponed. */
