@@ -229,6 +229,37 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
     await vi.waitUntil(() => cut.dispatch.problem?.() === undefined, { timeout: 60_000 });
   });
 
+  test("a run that a replica takes under the number of a session that it has lost meanwhile is processed at once", async () => {
+    const cut = await startHolder();
+    await cut.store.ingest({ run: sampleRun("t1"), events: [] });
+    const newest = "select max(id) as id from golem_forge.replicas";
+    const [{ id: lost }] = (await sql.query(newest)).rows;
+    const other = new pg.Client({ connectionString: database });
+    await other.connect();
+    await other.query("begin; select 1 from golem_forge.runs where id = 't1' for update");
+    cut.dispatch.wake("t1");
+    const isTaking = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    await vi.waitUntil(async () => (await sql.query(isTaking)).rowCount === 1, { timeout: 60_000 });
+
+    await sql.query(`select pg_terminate_backend(pid) from (${lockOf(newest)}) as it`);
+    const isGivenBack = async () => {
+      const { rows } = await sql.query("select id from golem_forge.replicas");
+      return rows.length > 0 && rows.every(({ id }) => id !== lost);
+    };
+    await vi.waitUntil(isGivenBack, { timeout: 60_000 });
+    await other.query("rollback");
+    await other.end();
+
+    const [{ id }] = (await sql.query(newest)).rows;
+    const isHeld = async () =>
+      (await sql.query("select 1 from golem_forge.runs where id = 't1' and holder = $1", [id])).rowCount === 1;
+    await vi.waitUntil(isHeld, { timeout: 60_000 });
+    // Not only after ten seconds without a heartbeat.
+    expect((await sql.query("select retry_count from golem_forge_queue.job")).rows).toEqual([{ retry_count: 0 }]);
+    await vi.waitUntil(() => cut.driver.process.mock.calls.length > 0, { timeout: 60_000 });
+    cut.finish("t1");
+  });
+
   test("a replica that sends no heartbeat loses its jobs to another, and stores nothing from then on", async () => {
     const silent = await startHolder();
     await silent.store.ingest({ run: sampleRun("q1", [sampleEffect("q1", "q1/0")]), events: [] });

@@ -190,6 +190,8 @@ export class PostgresDispatch implements Dispatch {
       const { id } = this.#replica;
       const elapsedMs = startStopwatch();
       const jobs = await this.#leases.acquire(id, batchSize);
+      // The session was lost meanwhile, and what that number held may have been given back before.
+      if (this.#replica?.id !== id) return this.#reclaimAndAcquire([id]);
       for (const job of jobs) this.#confirmed.set(job, elapsedMs);
       for (const job of jobs) void this.#process(id, job).catch(this.#onError);
       if (jobs.length === batchSize) this.#mayHaveJobs = true;
