@@ -201,6 +201,8 @@ export interface RunView {
   tasks: Task[];
   steps: number;
   usage: TokenUsage;
+  /** Input and output tokens, including those of children. Unlike `usage`, it is known for a run whose log was removed. */
+  tokens: number;
   /** US dollars; undefined if the model's price is unknown. */
   cost?: number;
   openCalls: OpenCall[];

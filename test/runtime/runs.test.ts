@@ -655,6 +655,24 @@ describe("a worker called by another one", () => {
 
     expect((await readView(store, id))?.cost).toBe(cost + 0.5);
   });
+
+  test("the steps, tokens and cost of a run are known after its log was removed", async () => {
+    const { runs, store, runtime, ended } = await world({ script: turns({ text: "Nothing to do." }) });
+    const { id } = await runs.startRun({ origin, worker: "fixer", text: "please" });
+    await ended();
+    await runtime.idle();
+    const before = await readView(store, id);
+    await store.removeExpired({ runsEndedBefore: Number.MAX_SAFE_INTEGER, deliveriesBefore: 0 });
+
+    const after = await readView(store, id);
+
+    const { inputTokens, outputTokens } = before?.usage ?? { inputTokens: 0, outputTokens: 0 };
+    const { steps, tokens, cost } = before ?? {};
+    expect(tokens).toBe(inputTokens + outputTokens);
+    expect(tokens).toBeGreaterThan(0);
+    expect(after?.usage).toMatchObject({ inputTokens: 0, outputTokens: 0 });
+    expect({ steps: after?.steps, tokens: after?.tokens, cost: after?.cost }).toEqual({ steps, tokens, cost });
+  });
 });
 
 describe("the repository's settings", () => {

@@ -31,6 +31,7 @@ export function sampleView(change: Partial<RunView> = {}): RunView {
     tasks: [],
     steps: 3,
     usage: { inputTokens: 12_345, outputTokens: 678 },
+    tokens: 13_023,
     cost: 0.1234,
     openCalls: [],
     log: ["Opened main at abc1234", "read_file: 12 lines"],

@@ -72,14 +72,14 @@ export function renderLogReply(view: RunView, links: CommentLinks): string {
 
 export function renderCosts(views: readonly RunView[]): string {
   if (views.length === 0) return noWorkerRunning;
-  const rows = views.map(({ spec, cost, steps, usage }) => {
+  const rows = views.map(({ spec, cost, steps, tokens }) => {
     const { worker, id, usualCost } = spec;
     const spent =
       cost === undefined
         ? "not priced; the cost limit does not apply"
         : `${formatCost(cost)} of ${formatCost(worker.limits.cost)}`;
     const usual = usualCost === undefined ? "unknown" : formatCost(usualCost);
-    return `| ${inline(worker.name)}, run ${code(id)} | ${spent} | ${usual} | ${steps} | ${usage.inputTokens + usage.outputTokens} |`;
+    return `| ${inline(worker.name)}, run ${code(id)} | ${spent} | ${usual} | ${steps} | ${tokens} |`;
   });
   const total = views.reduce((sum, { cost = 0 }) => sum + cost, 0);
   return paragraphs(

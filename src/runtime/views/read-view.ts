@@ -38,7 +38,7 @@ async function viewOf(
   const { summary, lines } = shownOf(log);
   const spec = currentSpec(run, summary);
   if (!spec) return undefined;
-  const { state, activity, tasks, steps, cost, openCalls, pullRequest, outcome, removedLog } = progressOf(
+  const { state, activity, tasks, steps, tokens, cost, openCalls, pullRequest, outcome, removedLog } = progressOf(
     run,
     summary,
     problem,
@@ -51,6 +51,7 @@ async function viewOf(
     tasks,
     steps,
     usage: summary.usage,
+    tokens,
     ...(cost > 0 ? { cost } : {}),
     openCalls,
     ...(pullRequest === undefined ? {} : { pullRequest }),

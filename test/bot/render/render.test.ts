@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { renderApproval } from "#bot/render/render-approval.ts";
-import { renderHelp, renderStatusReply } from "#bot/render/render-reply.ts";
+import { renderCosts, renderHelp, renderStatusReply } from "#bot/render/render-reply.ts";
 import { renderStatus } from "#bot/render/render-status.ts";
 import { renderOutcome, renderQuestion } from "#bot/thread-front-end.ts";
 import { textPreview } from "#domain/preview.ts";
@@ -103,6 +103,12 @@ describe("status", () => {
     expect(status).toContain("line 4999");
     expect(status.length).toBeLessThan(20_000);
   });
+});
+
+test("the costs of a run whose log was removed name its tokens", () => {
+  const usage = { inputTokens: 0, outputTokens: 0 };
+
+  expect(renderCosts([sampleView({ usage, tokens: 1_234 })])).toMatch(/\| 1234 \|$/m);
 });
 
 describe("approvals", () => {
