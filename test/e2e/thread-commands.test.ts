@@ -99,7 +99,7 @@ test("/clear drops the conversation of a paused run and keeps its files", async 
   story.comment("/run fixer the secret word is xylophone");
   await story.botComment(/What now\?/);
   story.comment("/clear");
-  await story.botComment(/is still working/);
+  await story.botComment(/is waiting for an answer\. Pause it/);
   story.comment("/stop");
   await story.botComment(/\*\*fixer\*\* is paused/);
 

@@ -3,7 +3,7 @@ import { findPolicyModelProblem } from "#config/deployment-policy.ts";
 import { UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { RepositoryRef } from "#domain/github.ts";
-import { type RunSpec, shortId } from "#domain/run.ts";
+import { type RunSpec, type RunState, shortId } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { modelMatches } from "#models/models.ts";
 import { pricedModels } from "#models/prices.ts";
@@ -98,12 +98,21 @@ export async function requestRetry(
   await append(options, run, { type: "retry.requested", by, via }, deliveryId);
 }
 
+/** The states in which a run waits for something that it would lose with its conversation. */
+const waitsFor: Partial<Record<RunState, string>> = {
+  awaitingApproval: "approval",
+  awaitingAnswer: "an answer",
+  awaitingChild: "another worker",
+};
+
 export async function clearConversation(options: RunsOptions, thread: ThreadRef, request: Requested): Promise<void> {
   const { by, via } = request;
   await appendToNewest(options, thread, request, ({ spec, snapshot }) => {
     const state = stateName(snapshot);
     if (state !== "idle" && state !== "interrupted" && state !== "awaitingBudget") {
-      throw new UserError(`${spec.worker.name} is still working. Pause it with \`/stop\`, then comment \`/clear\`.`);
+      const reason = waitsFor[state];
+      const activity = reason === undefined ? "is still working" : `is waiting for ${reason}`;
+      throw new UserError(`${spec.worker.name} ${activity}. Pause it with \`/stop\`, then comment \`/clear\`.`);
     }
     return { type: "conversation.cleared", by, via };
   });

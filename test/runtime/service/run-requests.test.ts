@@ -108,21 +108,24 @@ describe("a request about the newest live run", () => {
     await expect(requestExit(unreadable.options, origin, { by })).rejects.toThrow(newer.message);
   });
 
-  test.each<[State, boolean]>([
-    ["idle", true],
-    ["interrupted", true],
-    ["awaitingBudget", true],
-    ["callingModel", false],
-    ["retrying", false],
+  test.each<[State, string | undefined]>([
+    ["idle", undefined],
+    ["interrupted", undefined],
+    ["awaitingBudget", undefined],
+    ["callingModel", "fixer is still working."],
+    ["retrying", "fixer is still working."],
+    [{ handlingCalls: "awaitingApproval" }, "fixer is waiting for approval."],
+    [{ handlingCalls: "awaitingAnswer" }, "fixer is waiting for an answer."],
+    [{ handlingCalls: "awaitingChild" }, "fixer is waiting for another worker."],
   ])(
-    "a request about the newest live run to clear its conversation is accepted only while it waits: %s",
-    async (state, isAccepted) => {
+    "a request about the newest live run to clear its conversation is accepted only while it waits for nothing else: %j",
+    async (state, problem) => {
       const { options, inboxOf } = await threadWith({ r1: { state } });
 
       const cleared = clearConversation(options, origin, { by });
 
-      await (isAccepted ? cleared : expect(cleared).rejects.toThrow("fixer is still working."));
-      expect(await inboxOf("r1")).toEqual(isAccepted ? [{ type: "conversation.cleared", by }] : []);
+      await (problem === undefined ? cleared : expect(cleared).rejects.toThrow(problem));
+      expect(await inboxOf("r1")).toEqual(problem === undefined ? [{ type: "conversation.cleared", by }] : []);
     },
   );
 });
