@@ -103,7 +103,9 @@ export async function previewUsedChanges({
 
 /** True if the commands of a tier may reach other hosts, whichever the request for approval names. */
 export async function mayReachNetwork(services: ToolServices, tier: Tier): Promise<boolean> {
-  return tier === "remote" && (await executorsOf(services).availability(tier)).hasNetwork !== false;
+  if (tier !== "remote") return false;
+  const { available, hasNetwork } = await executorsOf(services).availability(tier);
+  return available && hasNetwork !== false;
 }
 
 /** A tool that starts programs of the repository: in a remote sandbox that may have network, each call needs approval. */

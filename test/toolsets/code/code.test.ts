@@ -63,6 +63,16 @@ test.each([
   },
 );
 
+test("nobody is asked to approve code for a remote sandbox that cannot be used", async () => {
+  const remote = createExecutors({ os: false, remote: { module: "some-sandbox", load: async () => ({}) } });
+  onTestFinished(() => remote.close());
+  const { asks, call } = await world({ config: { tier: "remote" }, services: { executors: remote } });
+  const code = { language: "bash", code: "ls" };
+
+  expect(await asks("run_code", code)).toBe(false);
+  await expect(call("run_code", code)).rejects.toThrow("unavailable: no remote sandbox");
+});
+
 if (!availability.available) test.skip(`running code is not tested here: ${availability.reason}`, () => undefined);
 
 describe.skipIf(!availability.available)("in the OS sandbox", () => {
