@@ -70,8 +70,11 @@ export interface CrashServer {
 
 const shiftClock = new URL("./shift-clock.ts", import.meta.url).href;
 const databaseSignals = { fast: "SIGINT", immediate: "SIGQUIT" } as const;
-/** Longer than a story takes on a busy machine. */
-const storyTimeoutMs = 300_000;
+/**
+ * Longer than a story takes on a busy machine, where GitHub gives up a delivery that is not answered within ten seconds: the app
+ * requests it again within ten minutes.
+ */
+const storyTimeoutMs = 12 * 60_000;
 /** The time after the last fault within which GitHub must have the same content as after a run without faults. */
 const settleMs = 15_000;
 /**
