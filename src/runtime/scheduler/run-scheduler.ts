@@ -178,11 +178,10 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
 
   async #showProblem(runId: string, reason: string): Promise<boolean> {
     if (this.#shownProblems.get(runId) === reason) return false;
-    this.#shownProblems.set(runId, reason);
     const run = await this.#options.store.findRun(runId);
-    if (!run) return true;
-    await this.#options.store.ingest({ events: [], effects: [statusEffect(run.rootId)] });
-    this.wake(run.rootId);
+    if (run) await this.#options.store.ingest({ events: [], effects: [statusEffect(run.rootId)] });
+    this.#shownProblems.set(runId, reason);
+    if (run) this.wake(run.rootId);
     return true;
   }
 

@@ -451,8 +451,16 @@ export class RunSession {
   /** Reports an error. After the lease was revoked, failures are expected. */
   async #report(error: unknown): Promise<void> {
     if (this.#leaseRevoked) return;
-    const isShown = error instanceof UnreadableDataError && !(await this.#host.showProblem(this.runId, error.message));
-    if (!isShown) this.#host.onError(error, { runId: this.runId });
+    const { showProblem, onError } = this.#host;
+    const about = { runId: this.runId };
+    // The session has to go on, and end, even if the store fails here as well.
+    const show = (reason: string) =>
+      showProblem(this.runId, reason).catch((failure) => {
+        onError(failure, about);
+        return true;
+      });
+    const isShown = error instanceof UnreadableDataError && !(await show(error.message));
+    if (!isShown) onError(error, about);
   }
 }
 

@@ -793,6 +793,21 @@ test("only the status of a run that cannot be read is shown, until it can be rea
   expect(performed).toEqual(expect.arrayContaining(["approvals.close", "model.call"]));
 });
 
+test("a run that cannot be read is left when the database fails as well, and its status is shown later", async () => {
+  const { store, scheduler, errors, performed } = schedulerWorld();
+  await store.ingest({ run: sampleRun("r1"), events: [] });
+  const unreadable = new UnreadableDataError("An event was stored by a newer release.");
+  const failure = new DatabaseError("The database does not answer.");
+  vi.spyOn(store, "inbox").mockRejectedValue(unreadable);
+  vi.spyOn(store, "ingest").mockRejectedValueOnce(failure);
+
+  await scheduler.process("r1", true);
+
+  expect(errors).toEqual([failure, unreadable]);
+  await scheduler.process("r1", true);
+  expect(performed).toEqual(["status.show"]);
+});
+
 test("files that are open are opened again when a child has handed over its changes", async () => {
   const { store, append, scheduler, discardWorkspace } = schedulerWorld();
   const call = { callId: "c1", tool: "helper", answeredBy: "worker" as const, status: "running" as const };
