@@ -7,6 +7,7 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { defaultExecutors, type Executors } from "#executors/create-executors.ts";
 import type { ExecRequest, ExecResult, Tier, TreeChanges, TreeSource } from "#executors/executor.ts";
+import { hashObject } from "#sandbox/git/git-objects.ts";
 import { digestOfChanges, fileChange } from "#sandbox/preview-files.ts";
 import type { GitSandbox } from "#sandbox/sandbox.ts";
 import { showHidden } from "#text/visible-text.ts";
@@ -179,18 +180,22 @@ export interface CommandChanges {
   rejected: TreeChanges["rejected"];
 }
 
-/** Applies a command's changes where zones allow. Those that need approval are applied only if `isApproved`. */
+/**
+ * Applies a command's changes where zones allow. Those that need approval are applied only if `isApproved`. A file that was
+ * moved is changed in both places or in neither, so that its content is not lost.
+ */
 export async function applyCommandChanges(
   { written, deleted, rejected }: TreeChanges,
   workspace: Workspace,
   { isApproved }: { isApproved(path: string): boolean },
 ): Promise<CommandChanges> {
   const applied: CommandChanges = { written: [], deleted: [], rejected: [...rejected] };
+  const refusal = (path: string, operation: "write" | "delete") => problemOf(workspace, path, operation, isApproved);
+  const moves = await refusedMoves({ written, deleted }, workspace, refusal);
 
   // Deletes first, so that a file can replace a folder.
   for (const path of deleted) {
-    const problem =
-      problemOf(workspace, path, "delete", isApproved) ?? (await attemptChange(() => workspace.remove(path)));
+    const problem = refusal(path, "delete") ?? moves.get(path) ?? (await attemptChange(() => workspace.remove(path)));
     if (problem) applied.rejected.push({ path, reason: problem });
     else applied.deleted.push(path);
   }
@@ -199,12 +204,45 @@ export async function applyCommandChanges(
     if (loop.isDue) await loop.turn();
     if (await isUnchanged(workspace, { path, content, executable })) continue;
     const problem =
-      problemOf(workspace, path, "write", isApproved) ??
+      refusal(path, "write") ??
+      moves.get(path) ??
       (await attemptChange(() => workspace.write(path, content, { executable })));
     if (problem) applied.rejected.push({ path, reason: problem });
     else applied.written.push(path);
   }
   return applied;
+}
+
+/** Returns the reasons against the allowed halves of moves of which the other half is refused: the same content there. */
+async function refusedMoves(
+  { written, deleted }: Pick<TreeChanges, "written" | "deleted">,
+  workspace: Workspace,
+  refusal: (path: string, operation: "write" | "delete") => string | undefined,
+): Promise<Map<string, string>> {
+  const isRefused =
+    written.some(({ path }) => refusal(path, "write")) || deleted.some((path) => refusal(path, "delete"));
+  if (!isRefused || written.length === 0 || deleted.length === 0) return new Map();
+
+  const loop = new EventLoopYielder();
+  const targets = new Map<string, string[]>();
+  for (const { path, content: data } of written) {
+    if (loop.isDue) await loop.turn();
+    targets.getOrInsertComputed(hashObject({ type: "blob", data }), () => []).push(path);
+  }
+  const reasons = new Map<string, string>();
+  for (const path of deleted) {
+    if (loop.isDue) await loop.turn();
+    if (!(await workspace.exists(path))) continue;
+    const { type, size } = await workspace.stat(path);
+    // Empty files are equal without having been moved.
+    if (type !== "file" || size === 0) continue;
+    const data = await workspace.readBytes(path);
+    for (const target of targets.get(hashObject({ type: "blob", data })) ?? []) {
+      if (refusal(target, "write")) reasons.set(path, `was moved to ${target}, which was not changed`);
+      if (refusal(path, "delete")) reasons.set(target, `was moved from ${path}, which was not deleted`);
+    }
+  }
+  return reasons;
 }
 
 /** True if a command wrote what the file already had, as code generators do. */

@@ -163,6 +163,23 @@ describe("the shell tool", () => {
     expect(llmContent).toContain("Not applied: asked/c, because it needs approval");
   });
 
+  test("a file that a command moves is changed in both places or in neither, and the model is told why", async () => {
+    const { call, sandbox } = await world({
+      files: { "plain.js": "plain\n", Justfile: "just\n", "free.txt": "free\n", "empty.txt": "", "folder/a": "a\n" },
+      config: { default: { approval: "preApproved" } },
+    });
+
+    const { llmContent } = await call("shell", {
+      command:
+        "mv plain.js Makefile; mv Justfile just.txt; mv free.txt moved.txt; mv folder .config; rm empty.txt; touch .env",
+    });
+
+    expect(await sandbox.paths()).toEqual(["Justfile", "folder/a", "moved.txt", "plain.js"]);
+    expect(llmContent).toContain("Not applied: plain.js, because it was moved to Makefile, which was not changed.");
+    expect(llmContent).toContain("Not applied: just.txt, because it was moved from Justfile, which was not deleted.");
+    expect(llmContent).toContain("Not applied: folder/a, because it was moved to .config/a, which was not changed.");
+  });
+
   test("a command changes files of CI only if the approved command line names them", async () => {
     const { call, sandbox } = await world({
       files: { ".github/workflows/ci.yml": "on: push\n", "package.json": "{}\n", "src/a.ts": "" },
