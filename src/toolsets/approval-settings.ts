@@ -2,6 +2,7 @@ import type { ApprovalConfig, ApprovalDecisionType } from "#domain/approval.ts";
 import { BlockedError, UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { didYouMean } from "#text/closest-match.ts";
+import { toPreview } from "#ui/request-blocks.ts";
 
 /** The `needsApproval` of a built-in tool that changes something outside the sandbox, as the worker file configures it. */
 export function configuredApproval(tool: string, settings: ApprovalConfig | undefined): () => boolean {
@@ -23,6 +24,17 @@ export function applyApprovalSettings<T extends NamedTool>(tool: T, settings: Ap
     throw new BlockedError(tool.name, "Blocked by policy");
   };
   return { ...tool, needsApproval: refuse, execute: refuse };
+}
+
+/** Binds approvals of a tool to what may change before an approved call runs, besides what its preview shows. */
+export function bindApproval(tool: NamedTool, read: () => Promise<Record<string, string>>): NamedTool {
+  return {
+    ...tool,
+    preview: async (args, context) => {
+      const { sections = [], bindings, ...own } = toPreview(await tool.preview?.(args, context)) ?? {};
+      return { ...own, sections, bindings: { ...bindings, ...(await read()) } };
+    },
+  };
 }
 
 /** Throws a UserError if the settings name a tool that does not exist: a typo must not leave a tool unblocked. */

@@ -1,4 +1,5 @@
-import { createRequire, isBuiltin } from "node:module";
+import { readFile } from "node:fs/promises";
+import { createRequire, findPackageJSON, isBuiltin } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { z } from "zod";
@@ -6,8 +7,9 @@ import { adaptTool } from "#compat/adapt-tool.ts";
 import { ApprovalConfig } from "#domain/approval.ts";
 import { messageOf, UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import { manifestFile } from "#executors/own-files.ts";
 import { didYouMean } from "#text/closest-match.ts";
-import { applyApprovalSettings, checkApprovalNames } from "#toolsets/approval-settings.ts";
+import { applyApprovalSettings, bindApproval, checkApprovalNames } from "#toolsets/approval-settings.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 
 const External = z.strictObject({
@@ -39,12 +41,13 @@ export const externalToolset: Toolset<z.infer<typeof config>> = {
 
 async function openExternal({ package: name, import: exportName, approval }: External, folder: string) {
   const exports = await importPackage(name, folder);
+  const imported = await importedVersion(name, folder);
   if (!Object.hasOwn(exports, exportName)) throw new UserError(missingExport(exports, name, exportName));
 
   const tools = await readTools(exports[exportName], exportName, `${exportName} of ${name}`);
   const names = tools.map((tool) => tool.name);
   checkApprovalNames(approval, names, name);
-  return tools.map((tool) => applyApprovalSettings(tool, approval));
+  return tools.map((tool) => bindApproval(applyApprovalSettings(tool, approval), async () => ({ package: imported })));
 }
 
 function missingExport(exports: Record<string, unknown>, name: string, exportName: string): string {
@@ -87,6 +90,25 @@ async function importPackage(name: string, folder: string): Promise<Record<strin
 function resolveFrom(name: string, folder: string): string | undefined {
   try {
     return pathToFileURL(createRequire(join(folder, "worker.js")).resolve(name)).href;
+  } catch {
+    return undefined;
+  }
+}
+
+const Manifest = z.object({ version: z.string().default("unknown") });
+/** The versions of imported packages, by their package.json: a newer one is imported only after a restart. */
+const importedVersions = new Map<string, Promise<string>>();
+
+/** Returns a package's name and version, as in `@acme/tools@1.2.0`. */
+async function importedVersion(name: string, folder: string): Promise<string> {
+  const manifest = findManifest(name, pathToFileURL(join(folder, "worker.js"))) ?? findManifest(name, manifestFile);
+  const read = async () => Manifest.parse(manifest ? JSON.parse(await readFile(manifest, "utf8")) : {}).version;
+  return `${packageOf(name)}@${await importedVersions.getOrInsertComputed(manifest ?? name, read)}`;
+}
+
+function findManifest(name: string, from: URL): string | undefined {
+  try {
+    return findPackageJSON(packageOf(name), from);
   } catch {
     return undefined;
   }

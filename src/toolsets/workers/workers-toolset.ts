@@ -4,8 +4,8 @@ import { digestOfWorker } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { closestMatch } from "#text/closest-match.ts";
+import { bindApproval } from "#toolsets/approval-settings.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
-import { toPreview } from "#ui/request-blocks.ts";
 
 const config = z.strictObject({
   /** The names of the workers that may be called; `*` for all others. */
@@ -59,14 +59,7 @@ export const workerBinding = "worker";
 export function bindToWorker(tool: NamedTool, { findWorker }: Pick<ToolServices, "findWorker">): NamedTool {
   const { answeredBy } = tool;
   if (answeredBy?.kind !== "worker" || !findWorker) return tool;
-  return {
-    ...tool,
-    preview: async (args, context) => {
-      const { sections = [], bindings, ...own } = toPreview(await tool.preview?.(args, context)) ?? {};
-      const worker = await definitionOf(answeredBy.worker, findWorker);
-      return { ...own, sections, bindings: { ...bindings, [workerBinding]: worker } };
-    },
-  };
+  return bindApproval(tool, async () => ({ [workerBinding]: await definitionOf(answeredBy.worker, findWorker) }));
 }
 
 function workerTool(name: string, known: KnownWorkers): NamedTool {

@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { textPreview } from "#domain/preview.ts";
 import { externalToolset } from "#toolsets/external/external-toolset.ts";
 import { temporaryFolder, toolboxWorld } from "../../support/custom-tools-world.ts";
 
@@ -15,17 +16,21 @@ export const getter = { getTools: () => [tool({ name: "got" })] };
 export class Kit { getTools() { return { classy: tool() }; } }
 export const factory = async () => ({ made: tool() });
 export const single = tool();
+export const pair = { plain: tool(), shown: tool({ preview: ({ q }) => "It looks for " + q + "." }) };
 export const version = 3;
 export const empty = {};
 export const mixed = { fine: tool(), broken: { description: "no" } };
 export const failing = () => { throw new Error("no key given"); };
 `;
 
-async function workersWithPackage(): Promise<string> {
+async function workersWithPackage(version = "1.2.0"): Promise<string> {
   const folder = await temporaryFolder();
   const home = join(folder, "node_modules", "@acme", "tools");
   await mkdir(home, { recursive: true });
-  await writeFile(join(home, "package.json"), `{ "name": "@acme/tools", "type": "module", "main": "index.js" }`);
+  await writeFile(
+    join(home, "package.json"),
+    `{ "name": "@acme/tools", "version": "${version}", "type": "module", "main": "index.js" }`,
+  );
   await writeFile(join(home, "index.js"), source);
   await writeFile(join(home, "broken.js"), "import 'nowhere-to-be-found'; export const a: 1;");
   return folder;
@@ -62,6 +67,22 @@ describe("a toolset from an npm package", () => {
     expect(await kinds()).toEqual(["ask", "allow"]);
     expect(await kinds({ tools: { web_search: "preApproved" } })).toEqual(["allow", "allow"]);
     expect(await kinds({ default: "preApproved", tools: { quick_look: "blocked" } })).toEqual(["allow", "refuse"]);
+  });
+
+  test("an approval of a tool of an npm package is bound to the package's version, besides what its preview shows", async () => {
+    const previewed = async (version: string, name: string) => {
+      const { review } = await external(from("pair"), await workersWithPackage(version));
+      const { kind, preview } = { preview: undefined, ...(await review(name, { q: "a" })) };
+      return { kind, preview };
+    };
+    const bindings = { package: "@acme/tools@1.2.0" };
+
+    expect(await previewed("1.2.0", "plain")).toEqual({ kind: "ask", preview: { sections: [], bindings } });
+    expect(await previewed("1.2.0", "shown")).toEqual({
+      kind: "ask",
+      preview: { ...textPreview("It looks for a."), bindings },
+    });
+    expect((await previewed("1.3.0", "plain")).preview).toMatchObject({ bindings: { package: "@acme/tools@1.3.0" } });
   });
 
   test("a toolset from an npm package can use several packages", async () => {
