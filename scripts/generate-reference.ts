@@ -23,9 +23,9 @@ import { runCommands } from "#ui/run-commands.ts";
 const approvalRules: Record<string, string> = {
   git_merge: "asks, except for the branch the run started from",
   run_code: "asks if the code has network",
-  write_file: "asks to overwrite a file, unless the zone decides",
-  edit_file: "asks, unless the zone decides",
-  apply_patch: "asks to change or delete a file, unless the zone decides",
+  write_file: "asks where the zone asks",
+  edit_file: "asks where the zone asks",
+  apply_patch: "asks to delete a file, unless the zone decides, and where the zone asks",
   delete_file: "asks, unless the zone decides",
   move_file: "asks to overwrite a file, unless the zone decides",
   undo: "asks where the zone asks",

@@ -36,7 +36,7 @@ import {
   workingChanges,
 } from "./working-changes.ts";
 import { createWorkspaceView } from "./workspace-view.ts";
-import { createZones, type Zones } from "./zones.ts";
+import { createZones, isolatedSandbox, type Zones } from "./zones.ts";
 
 /** The state that the operations of one sandbox share. */
 interface SandboxState {
@@ -64,7 +64,7 @@ export async function openSandbox({
   pushesToBase = false,
   followsDefaultBranch = false,
 }: OpenSandbox): Promise<GitSandbox> {
-  const zones = createZones(policy);
+  const zones = createZones(policy, isolatedSandbox);
   const connectRemote = (stop?: AbortSignal) => connect(source, stop);
   const opened = await openBase(connectRemote(signal), source, { ...at, followsDefaultBranch }, signal);
   const { base } = opened;

@@ -34,13 +34,19 @@ interface LayerRule extends ZoneRule {
   isCovered: boolean;
 }
 
+/** The rules of paths for which no policy has one. Default: none, and the tools decide. */
+type DefaultRules = Partial<Pick<ZoneRule, "write">>;
+
+/** The default of a sandbox that people are asked about, with the whole diff, before anything leaves it. */
+export const isolatedSandbox: DefaultRules = { write: "preApproved" };
+
 /** Throws a UserError for a policy with an invalid path. */
-export function createZones(policy: OpenSandbox["policy"]): Zones {
+export function createZones(policy: OpenSandbox["policy"], defaults: DefaultRules = {}): Zones {
   const [root, ...below] = [policy ?? {}].flat();
-  return below.reduce<Zones>((zones, next) => zones.narrow(next), zonesOf([parsePolicy(root ?? {})]));
+  return below.reduce<Zones>((zones, next) => zones.narrow(next), zonesOf([parsePolicy(root ?? {})], defaults));
 }
 
-function zonesOf(layers: readonly [PolicyLayer, ...PolicyLayer[]]): Zones {
+function zonesOf(layers: readonly [PolicyLayer, ...PolicyLayer[]], defaults: DefaultRules): Zones {
   const spaceOf = (path: string): Space =>
     layers.some((layer) => zoneAt(layer, path)?.space === "run") ? "run" : "repository";
   const sees = (path: string) => layers.every((layer) => layerSees(layer, path));
@@ -50,13 +56,13 @@ function zonesOf(layers: readonly [PolicyLayer, ...PolicyLayer[]]): Zones {
   return {
     ruleFor: (path) => {
       const { isCovered: _, ...rule } = layers.map((layer) => layerRule(layer, path)).reduce(stricter);
-      return rule;
+      return { ...rule, write: rule.write ?? defaults.write };
     },
     spaceOf,
     canSee: sees,
     leadsToVisible: (folder) => folder === "" || sees(folder) || visibleFolders.some((path) => isWithin(path, folder)),
     runFolders: () => visibleFolders.filter((path) => spaceOf(path) === "run"),
-    narrow: (policy) => zonesOf(policy ? [...layers, parsePolicy(policy)] : layers),
+    narrow: (policy) => zonesOf(policy ? [...layers, parsePolicy(policy)] : layers, defaults),
   };
 }
 

@@ -240,7 +240,8 @@ test("two pending approvals are decided in any order, each on its own", async ()
     ],
   };
   const files = {
-    ".github/workers/careful.worker": "---\nname: careful\ntoolsets: { filesystem: {} }\n---\nBe careful.",
+    ".github/workers/careful.worker":
+      "---\nname: careful\ntoolsets: { filesystem: {} }\nsandbox: { approval: { write: ask } }\n---\nBe careful.",
   };
   const { runs, approvalRequested, ended, model } = await world({
     script: turns({ calls: [{ name: "read_file", args: { path: "README.md" } }] }, both, { text: "Done." }),

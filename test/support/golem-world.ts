@@ -17,6 +17,7 @@ toolsets:
   git: {}
   github: {}
   ask: {}
+sandbox: { approval: { write: ask } }
 ---
 You are careful.
 `;

@@ -77,13 +77,15 @@ test("an interrupted script keeps its changes in a patch file", async () => {
 test.skipIf(process.platform !== "linux")(
   "a run whose process is killed while it waits for an approval is resumed: the same files, and the request again",
   async () => {
+    const zone = "zones: [{ name: asked, path: a.txt, approval: { write: ask } }]";
+    const worker = aWorkerFile.replace("approval: { write: ask }", zone);
     const world = await golemWorld({
       turns: [
         { calls: [{ name: "write_file", args: { path: "new.txt", content: "first\n" } }] },
         write("a.txt", "worker\n"),
         { text: "It is done." },
       ],
-      files: { "b.txt": "b\n" },
+      files: { "b.txt": "b\n", ".github/workers/careful.worker": worker },
     });
 
     const killed = await startAtTerminal(["run", "careful", "please"], world);

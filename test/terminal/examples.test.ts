@@ -198,7 +198,13 @@ describe("program", () => {
   /** The greeter with another configuration, and with files. */
   function change(folder: string, config: string): void {
     const file = join(folder, "greeter/main.worker");
-    writeFileSync(file, readFileSync(file, "utf8").replace("allow_empty_input", "toolsets: { filesystem: {} }\n$&"));
+    writeFileSync(
+      file,
+      readFileSync(file, "utf8").replace(
+        "allow_empty_input",
+        "toolsets: { filesystem: {} }\nsandbox: { approval: { write: ask } }\n$&",
+      ),
+    );
     writeFileSync(join(folder, "greeter/a.txt"), "old\n");
     writeFileSync(join(folder, "greeter/golem-forge.config.yaml"), config);
   }

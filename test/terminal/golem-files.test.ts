@@ -351,7 +351,7 @@ test("golem add shows what a worker may do, asks, and copies it", async () => {
   refused.type("y");
   await refused.sees("Write .github/workers/scribe.worker? [y/N]");
   expect(refused.text()).toContain("toolsets     filesystem, shell\n");
-  expect(refused.text()).toContain("does not ask to write docs\n");
+  expect(refused.text()).toContain("does not ask to write files outside all zones, to write docs\n");
   expect(refused.text()).toContain("pre-approves shell.default.approval\n");
   expect(refused.text()).toContain("starts on    issues opened; the schedule 0 6 * * 1: Look.\n");
   expect(refused.text()).toContain("sets up with npm ci\n");

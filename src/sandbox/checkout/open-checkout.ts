@@ -27,7 +27,7 @@ import type {
 } from "#sandbox/sandbox.ts";
 import { createStaging, isStagingFile, versionBefore, versionNow, workingChanges } from "#sandbox/working-changes.ts";
 import { createWorkspaceView } from "#sandbox/workspace-view.ts";
-import { createZones, type Zones } from "#sandbox/zones.ts";
+import { createZones, isolatedSandbox, type Zones } from "#sandbox/zones.ts";
 import type { BaseRecord, RecordedFile } from "./base-record.ts";
 import { readWorkingTree } from "./read-working-tree.ts";
 import { GitError, isOutsideRepository, runGit, withoutOwnFilters } from "./run-git.ts";
@@ -133,7 +133,7 @@ export async function openCheckout(
   return {
     /** Its root folder, with links resolved. */
     root,
-    tree: viewFor(createZones(policy)),
+    tree: viewFor(createZones(policy, isolatedSandbox)),
     branch,
     /** The current commit; undefined before the first one. */
     head,

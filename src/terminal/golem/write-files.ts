@@ -10,6 +10,7 @@ import type { Triggers } from "#domain/trigger.ts";
 import { parseWorker, type WorkerDefinition } from "#domain/worker.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import { foldersAbove } from "#sandbox/paths.ts";
+import { isolatedSandbox } from "#sandbox/zones.ts";
 import {
   type ActionWorkflowOptions,
   actionWorkflowPath,
@@ -128,11 +129,11 @@ toolsets:
   ask: {}
   # code: {}            # run_tests, run_code, format_code, install_package
   # pull_request: {}    # on GitHub: open and update a pull request
-# A change of an existing file asks for approval; a new file does not. To allow changes in one folder:
+# Edits ask nothing until they leave the sandbox; deleting a file asks. To be asked about edits in one folder:
 # sandbox:
 #   zones:
 #     - name: docs
-#       approval: { write: preApproved }
+#       approval: { write: ask }
 limits:
   steps: 30
   cost: 1          # US dollars
@@ -226,12 +227,18 @@ function describeFailure(
 function describeGrants(worker: WorkerDefinition, root: string, path: string): string[] {
   const { name, description, model, toolsets, sandbox, setup = [], on, limits } = worker;
   const zones = sandbox?.zones ?? [];
-  const unasked = [{ name: "files outside all zones", approval: sandbox?.approval }, ...zones].flatMap(
-    ({ name: zone, approval }) =>
-      (["write", "delete"] as const)
-        .filter((kind) => approval?.[kind] === "preApproved")
-        .map((kind) => `${kind} ${zone}`),
-  );
+  const outside = {
+    name: "files outside all zones",
+    mode: sandbox?.readonly ? "ro" : "rw",
+    approval: sandbox?.approval,
+  };
+  const writable = [outside, ...zones].filter(({ mode }) => mode === "rw");
+  const unasked = writable.flatMap(({ name: zone, approval }) => {
+    const rules = { ...isolatedSandbox, ...approval };
+    return (["write", "delete"] as const)
+      .filter((kind) => rules[kind] === "preApproved")
+      .map((kind) => `${kind} ${zone}`);
+  });
   const settings = preApprovedIn(toolsets).map((path) => path.join("."));
   const code = codeOf(root, { worker, path, isOwn: true });
   return [

@@ -174,9 +174,8 @@ async function patchFile(
         if (after === before && executable === undefined) throw unchanged(path);
         return [{ path, before, after, encoding, operation: "write", executable, asks: true }];
       }
-      const asks = after !== before;
-      const target = { after, encoding, executable: patch.executable ?? isExecutable, asks };
-      return [{ ...deletion, asks }, await newFile(patch.moveTo, workspace, target)];
+      const target = { after, encoding, executable: patch.executable ?? isExecutable, asks: after !== before };
+      return [{ ...deletion, asks: false }, await newFile(patch.moveTo, workspace, target)];
     }
   }
 }

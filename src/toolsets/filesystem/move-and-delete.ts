@@ -73,7 +73,8 @@ async function moveNeedsApproval({ from, to }: MoveInput, workspace: Workspace, 
     rules.needsApproval("delete", file, false),
     rules.needsApproval("write", `${target}${file.slice(source.length)}`, overwrites),
   ]);
-  return answers.includes(true);
+  // The overwritten file is deleted.
+  return answers.includes(true) || (overwrites && rules.needsApproval("delete", target, true));
 }
 
 const deleteInput = z.object({

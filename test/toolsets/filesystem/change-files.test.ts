@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { FilesystemToolset } from "#compat/class-tools.ts";
 import { ToolError } from "#domain/errors.ts";
+import type { SandboxPolicy } from "#domain/worker.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import { isProtectedPath, namesPath } from "#toolsets/filesystem/file-changes.ts";
 import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
@@ -660,6 +661,39 @@ describe("approval", () => {
 
     await expect(preview(tool, args)).rejects.toMatchObject({ code });
   });
+});
+
+test("changes that reach only the sandbox of a run ask where a policy asks, for protected files, and for deleting a file", async () => {
+  const git = await startSandboxWorld();
+  onTestFinished(() => git.close());
+  const files = { "a.txt": "a\n", "b.txt": "b\n", "src/c.txt": "c\n", "careful/d.txt": "d\n", Justfile: "j\n" };
+  const repository = await git.repositoryWith(files);
+  const zones = [{ name: "careful", mode: "rw" as const, approval: { write: "ask" as const } }];
+  const asksWith = async (child: SandboxPolicy | undefined, tool: string, args: unknown) => {
+    const sandbox = await git.open(repository, { policy: [{ zones }, child] });
+    const { asks, call } = await toolsetWorld(filesystemToolset, { sandbox });
+    if (tool === "apply_patch") await call("read_file", { path: "a.txt" });
+    return asks(tool, args);
+  };
+  const edit = (path: string, letter: string) => ({ path, old_text: letter, new_text: "x" });
+  const asks = (tool: string, args: unknown) => asksWith(undefined, tool, args);
+  const rename = "*** Begin Patch\n*** Update File: a.txt\n*** Move to: z.txt\n@@\n-a\n+b\n*** End Patch\n";
+
+  expect(await asks("edit_file", edit("a.txt", "a"))).toBe(false);
+  expect(await asks("write_file", { path: "a.txt", content: "b" })).toBe(false);
+  expect(await asks("apply_patch", { path: "a.txt", patch: "@@\n-a\n+b\n" })).toBe(false);
+  expect(await asks("apply_patch", { patch: rename })).toBe(false);
+  expect(await asks("move_file", { from: "a.txt", to: "z.txt" })).toBe(false);
+
+  expect(await asks("move_file", { from: "a.txt", to: "b.txt", overwrite: true })).toBe(true);
+  expect(await asks("delete_file", { path: "a.txt" })).toBe(true);
+  expect(await asks("write_file", { path: "Justfile", content: "x" })).toBe(true);
+  expect(await asks("write_file", { path: ".github/workflows/x.yml", content: "x" })).toBe(true);
+  expect(await asks("edit_file", edit("careful/d.txt", "d"))).toBe(true);
+
+  expect(await asksWith({ approval: { write: "ask" } }, "edit_file", edit("a.txt", "a"))).toBe(true);
+  expect(await asksWith({ restrict: "/src" }, "edit_file", edit("src/c.txt", "c"))).toBe(false);
+  expect(await asksWith({ approval: { write: "preApproved" } }, "edit_file", edit("careful/d.txt", "d"))).toBe(true);
 });
 
 test("nobody is asked about a change through a link, or of a file whose name differs from an existing one only in case", async () => {
