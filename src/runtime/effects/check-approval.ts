@@ -154,20 +154,17 @@ async function answered<T>(
   }
 }
 
-/**
- * Executes a call, whose own failures are results. Throws `PostponedError` if an outage keeps an approved one from beginning: its
- * approval is kept.
- */
+/** Executes a call, whose own failures are results. Throws `PostponedError` if an outage keeps it from beginning. */
 export async function postponeDuringOutage<T>(
   execute: () => Promise<T>,
-  { approvalId, now, signal }: { approvalId: string | undefined; now: () => number; signal: AbortSignal },
+  { now, signal }: { now: () => number; signal: AbortSignal },
 ): Promise<T> {
   try {
     return await execute();
   } catch (cause) {
-    if (approvalId === undefined || signal.aborted || !isTemporary(cause)) throw cause;
+    if (signal.aborted || !isTemporary(cause)) throw cause;
     const isLimited = cause instanceof OutageError && cause.retryAt !== undefined;
-    const reason = isLimited ? cause.message : "GitHub does not respond. An approved call is executed when it does.";
+    const reason = isLimited ? cause.message : "GitHub does not respond. The call is executed when it does.";
     throw new PostponedError(nextTry(cause, now()), { reason, cause });
   }
 }

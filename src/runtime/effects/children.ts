@@ -25,12 +25,12 @@ export function spawnChild(services: SpawnServices): EffectHandler<EffectOf<"chi
   return {
     maxAttempts: 4,
     async perform({ key, runId, request }, run, signal) {
-      const { approvalId } = request;
       try {
         const start = () => spawn(services, run, { ...request, effectKey: key }, signal);
-        return await postponeDuringOutage(start, { approvalId, now: services.now, signal });
+        return await postponeDuringOutage(start, { now: services.now, signal });
       } catch (error) {
         if (!(error instanceof UserError || error instanceof ToolError)) throw error;
+        const { approvalId } = request;
         const isRefused = approvalId !== undefined && error instanceof NotRunError;
         const execution = isRefused && { approvalId, outcome: "refused" as const, reason: error.message };
         return { ...refused(runId, request.callId, error.message), ...(execution && { execution }) };

@@ -183,11 +183,8 @@ function refuseTooLong(toolName: string, { args, preview }: Question): Extract<C
 export function executeTool(services: Pick<EffectServices, "store" | "now">): EffectHandler<EffectOf<"tool.execute">> {
   return {
     maxAttempts: 3,
-    perform(effect, run, signal) {
-      const { approvalId } = effect.request;
-      const execute = () => executeOnce(services, effect, run, signal);
-      return postponeDuringOutage(execute, { approvalId, now: services.now, signal });
-    },
+    perform: (effect, run, signal) =>
+      postponeDuringOutage(() => executeOnce(services, effect, run, signal), { now: services.now, signal }),
     async onFailure({ key, runId, request: { callId, approvalId } }, run, error) {
       const { call } = openCallOf(await run.log(), callId);
       const approval = approvalId === undefined ? undefined : await services.store.findApproval(approvalId);

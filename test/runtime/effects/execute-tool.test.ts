@@ -195,7 +195,7 @@ test("a call whose approvers cannot be checked is not postponed if asking again 
   expect(invalid.execute).not.toHaveBeenCalled();
 });
 
-const noResponse = "GitHub does not respond. An approved call is executed when it does.";
+const noResponse = "GitHub does not respond. The call is executed when it does.";
 const untilLater = new OutageError("GitHub's rate limit is used up until 12:30 UTC.", { retryAt: 90_000 });
 
 test.each<[string, Error, { until: number; reason: string }]>([
@@ -225,14 +225,14 @@ test.each<[string, Error, { until: number; reason: string }]>([
   },
 );
 
-test("a call that needed no approval is tried again a few times only while the repository cannot be read", async () => {
+test("a call that needed no approval is postponed as well while the repository cannot be read", async () => {
   const { answer, perform, effect, run, services } = await effectWorld();
   await answer("read_file", args);
   vi.spyOn(run, "workspace").mockRejectedValue(new OutageError("The git server cannot be reached: ECONNREFUSED."));
 
   const executed = perform(executeTool(services), effect({ kind: "tool.execute", callId: "call-1" }));
 
-  await expect(executed).rejects.toThrow(OutageError);
+  await expect(executed).rejects.toThrow(PostponedError);
 });
 
 test("an approved call is postponed while the repository cannot be read", async () => {
