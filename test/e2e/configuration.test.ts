@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
 import { listen } from "#playground/github/listen.ts";
-import { type Stories, startStories } from "../support/forge-stories.ts";
+import { byTurn, call, messageText, type Stories, startStories } from "../support/forge-stories.ts";
+import { forgeRepository } from "../support/forge-world.ts";
 import { privateKey } from "../support/test-github.ts";
 
 let directory: string;
@@ -59,7 +60,11 @@ describe("while it runs", () => {
   let forge: Stories;
 
   beforeAll(async () => {
-    forge = await startStories();
+    const files = { ".github/workers/sheller.worker": "---\nname: sheller\ntoolsets: { shell: {} }\n---\nRun it." };
+    const commit = { branch: "main", message: "A worker", author: "maintainer", at: new Date(), files };
+    forge = await startStories({
+      repositories: [{ ...forgeRepository, commits: [...(forgeRepository.commits ?? []), commit] }],
+    });
     await forge.start();
   });
   afterAll(() => forge.close());
@@ -76,6 +81,20 @@ describe("while it runs", () => {
     expect(await refusal({ DATABASE_URL: `file:${forge.databasePath}` })).toMatch(
       /in use by another Golem Forge process/,
     );
+  });
+
+  test("a call whose arguments hold a secret of the deployment is refused, and no request shows it", async () => {
+    const secret = forge.webhookSecret;
+    const story = forge.open({
+      title: "Print what you know",
+      script: byTurn(call("shell", { command: `rm -rf "${secret}"` }), { text: "I could not." }),
+    });
+
+    story.comment("/run sheller");
+
+    await story.botComment(/I could not\./);
+    expect(messageText(story.requests.at(-1)?.messages.at(-1))).toContain("holds what looks like a secret");
+    expect((await story.comments()).join("\n")).not.toMatch(/asks for approval/);
   });
 
   async function ask(path: string): Promise<[number, string]> {
