@@ -9,6 +9,15 @@ import type { TreeFile, TreeSource } from "./executor.ts";
 export interface TreeDelta {
   write: TreeFile[];
   remove: string[];
+  /** New files without their contents, sorted by path. Only with `leavesBase`. */
+  base: BaseFile[];
+}
+
+/** A file that is as in the base: the session reads its content with `readBase` when it needs it. */
+export interface BaseFile {
+  path: string;
+  size: number;
+  executable: boolean;
 }
 
 interface MirroredFile extends TreeFile {
@@ -19,6 +28,7 @@ interface MirroredFile extends TreeFile {
 interface Delta {
   write: MirroredFile[];
   remove: string[];
+  base?: BaseFile[];
   /** The links of the tree, if all of it was read. */
   links?: readonly string[];
 }
@@ -43,6 +53,8 @@ interface MirrorOptions {
   digests?: "own" | "all";
   /** Keeps links of the base that stay in the tree. Otherwise they are copies of the files they lead to. */
   keepLinks?: boolean;
+  /** Lists the files that are as in the base without their contents. */
+  leavesBase?: boolean;
 }
 
 interface KnownFile {
@@ -51,7 +63,10 @@ interface KnownFile {
   isLink: boolean;
 }
 
-export function createTreeMirror(limits: TreeLimits, { digests = "own", keepLinks = false }: MirrorOptions = {}) {
+export function createTreeMirror(
+  limits: TreeLimits,
+  { digests = "own", keepLinks = false, leavesBase = false }: MirrorOptions = {},
+) {
   const files = new Map<string, KnownFile>();
   const paths = new Set<string>();
   /** Paths to compare on each delta: files that a run wrote, in the repository or with the run, and links. */
@@ -69,7 +84,7 @@ export function createTreeMirror(limits: TreeLimits, { digests = "own", keepLink
     if (isOwn) modified.add(path);
     else modified.delete(path);
     if (isLink) return;
-    if (path === ".gitignore" || path.endsWith("/.gitignore")) rules.set(path, Buffer.from(content).toString("utf8"));
+    if (isIgnoreFile(path)) rules.set(path, Buffer.from(content).toString("utf8"));
   }
 
   function remove(path: string): void {
@@ -111,13 +126,18 @@ export function createTreeMirror(limits: TreeLimits, { digests = "own", keepLink
     stale.clear();
     for (const path of delta.links ?? []) links.add(path);
     for (const path of delta.remove) remove(path);
+    for (const { path, executable } of delta.base ?? []) {
+      files.set(path, { digest: undefined, executable, isLink: false });
+      paths.add(path);
+    }
     const yielder = new EventLoopYielder({ everyMs: maxTurnMs });
     for (const file of delta.write) {
       if (yielder.isDue) await yielder.turn();
       add(file);
     }
     matcher = ignoredFiles(rules);
-    return { write: delta.write.map(({ isModified: _, ...file }) => file), remove: delta.remove };
+    const write = delta.write.map(({ isModified: _, ...file }) => file);
+    return { write, remove: delta.remove, base: delta.base ?? [] };
   }
 
   return {
@@ -125,7 +145,10 @@ export function createTreeMirror(limits: TreeLimits, { digests = "own", keepLink
     async nextDelta(tree: TreeSource): Promise<TreeDelta> {
       if (started) return apply(await differences(tree));
       const baseTime = await baseTimeOf(tree);
-      return apply(await allFiles(tree, limits, (entry) => readFile(tree, entry, { keepLinks, baseTime })));
+      const changed = new Set((await tree.changes()).map(({ path }) => path));
+      const isLeft = (entry: Entry) =>
+        leavesBase && !isModified(entry, baseTime) && !changed.has(entry.path) && !isIgnoreFile(entry.path);
+      return apply(await allFiles(tree, limits, (entry) => readFile(tree, entry, { keepLinks, baseTime }), isLeft));
     },
     /** The same as the first `nextDelta`, without the files that differ from the base: the next delta contains those. */
     async baseFiles(tree: TreeSource): Promise<TreeDelta> {
@@ -159,31 +182,47 @@ async function readBaseFile(tree: TreeSource, entry: Entry, baseTime: number): P
   return content && { path, content, executable, isModified: false };
 }
 
-/** Reads all files of a tree, yielding to the event loop. Leaves out those for which `read` resolves to undefined. */
+/**
+ * Reads all files of a tree, yielding to the event loop. Leaves out those for which `read` resolves to undefined, and
+ * only lists those of the base that `isLeft` selects.
+ */
 async function allFiles(
   tree: TreeSource,
   limits: TreeLimits,
   read: (entry: Entry) => Promise<MirroredFile | undefined>,
+  isLeft: (entry: Entry) => boolean = () => false,
 ): Promise<Delta> {
   const files = (await tree.list("", { recursive: true })).filter(({ type }) => type === "file" || type === "symlink");
   checkSize(files.length, limits.files, "files");
   const write: MirroredFile[] = [];
+  const base: BaseFile[] = [];
   let bytes = 0;
   const yielder = new EventLoopYielder({ everyMs: maxTurnMs });
   for (const entry of files) {
     if (yielder.isDue) await yielder.turn();
+    if (isLeft(entry)) {
+      const { path, size, executable } = entry;
+      bytes += size;
+      checkSize(bytes, limits.bytes, "bytes");
+      base.push({ path, size, executable });
+      continue;
+    }
     const file = await read(entry);
     if (!file) continue;
     bytes += file.content.length;
     checkSize(bytes, limits.bytes, "bytes");
     write.push(file);
   }
-  return { write, remove: [], links: files.filter(({ type }) => type === "symlink").map(({ path }) => path) };
+  return { write, remove: [], base, links: files.filter(({ type }) => type === "symlink").map(({ path }) => path) };
 }
 
 /** True for a path that differs from the base, and for links, whose targets may differ. */
 function isModified({ type, modified }: Entry, baseTime: number): boolean {
   return type === "symlink" || modified.getTime() !== baseTime;
+}
+
+function isIgnoreFile(path: string): boolean {
+  return path === ".gitignore" || path.endsWith("/.gitignore");
 }
 
 async function isLink(tree: TreeSource, path: string): Promise<boolean> {

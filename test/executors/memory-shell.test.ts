@@ -57,6 +57,74 @@ describe("command in the in-memory shell", () => {
     await session.close();
   });
 
+  test("a command reads only the files that it needs, however many the tree has", async () => {
+    const workspace = memoryWorkspace({
+      ...Object.fromEntries(Array.from({ length: 3_000 }, (_, n) => [`many/${n}.txt`, `${n}\n`])),
+      "run.sh": "echo base\n",
+    });
+    await workspace.write("run.sh", "echo changed\n");
+    const read: string[] = [];
+    const tree = workspaceTree(workspace, workspace);
+    const counting = (one: "readBytes" | "readBase") => async (path: string) => {
+      read.push(path);
+      return (await tree[one](path)) as Uint8Array;
+    };
+    const counted = { ...tree, readBytes: counting("readBytes"), readBase: counting("readBase") };
+    const session = await executor.open();
+    const run = (script: string) =>
+      session.exec(counted, { command: ["bash", "-c", script], timeoutMs: 60_000, outputBytes: 20_000 });
+
+    const first = await run("bash run.sh; find many -name '17*.txt' -size 1 | wc -l; echo more > new.txt");
+    const ofTree = () => read.filter((path) => path.startsWith("many/"));
+    const readFirst = ofTree();
+    const second = await run("cat many/1234.txt");
+    const readSecond = ofTree();
+    const third = await run("cat many/*.txt | wc -l; grep -r 2999 many");
+
+    expect(first).toMatchObject({ exitCode: 0, stdout: "changed\n111\n" });
+    expect(first.changes.written.map(({ path }) => path)).toEqual(["new.txt"]);
+    expect(readFirst).toEqual([]);
+    expect(second.stdout).toBe("1234\n");
+    expect(readSecond).toEqual(["many/1234.txt"]);
+    expect(third.stdout).toBe("3000\nmany/2999.txt:2999\n");
+    // Each content is read once.
+    expect(ofTree()).toHaveLength(3_000);
+    await session.close();
+  });
+
+  test.each([
+    "mv src source; cp -r source copy; rm source/deep/mul.ts",
+    "chmod +x README.md src/add.ts; cp -p README.md executable",
+    "echo more >> README.md; sed -i s/needle/pin/ src/deep/mul.ts",
+    "cp src/add.ts /tmp/add; cp /tmp/add src/add.ts; touch README.md; cat README.md",
+    "echo '# Tums' > README.md; echo '# Sums' > src/add.ts",
+    "ln src/add.ts hard; echo 1 >> hard; ln -s src link; cat link/add.ts",
+    "ln -s README.md link; echo 1 > other; wc -c link src/*.ts; stat -c '%n %s %a' README.md src/add.ts",
+    "rm -r src; mkdir src; echo 1 > src/add.ts; ls -R; find . -type f -size -1k | sort",
+    "rm README.md; mkdir README.md; echo 1 > README.md/file; cat README.md/file",
+    "mv README.md src/add.ts; cat src/add.ts; mv src/deep/mul.ts src/deep/../mul.ts; cat src/mul.ts",
+    "tar cf /tmp/all.tar .; mkdir out; tar xf /tmp/all.tar -C out; cmp README.md out/README.md; diff -r src out/src",
+  ])("a command has the same result for files of the base and for files that the run wrote: %s", async (script) => {
+    const written = memoryWorkspace();
+    for (const [path, content] of Object.entries(files)) await written.write(path, content);
+    const [base, other] = [await executor.open(), await executor.open()];
+    const normalized = ({ durationMs: _, ...result }: ExecResult) => result;
+
+    const results = [
+      await sh(script, {}, { session: base }),
+      await sh(script, {}, { session: other, workspace: written }),
+    ];
+    const later = [
+      await sh("cat README.md; find . | sort", {}, { session: base }),
+      await sh("cat README.md; find . | sort", {}, { session: other, workspace: written }),
+    ];
+
+    expect(normalized(results[0] as ExecResult)).toEqual(normalized(results[1] as ExecResult));
+    expect(normalized(later[0] as ExecResult)).toEqual(normalized(later[1] as ExecResult));
+    await base.close();
+    await other.close();
+  });
+
   test("a command in the in-memory shell streams its output after each statement", async () => {
     const parts: string[] = [];
     const stop = new AbortController();

@@ -1,20 +1,23 @@
 import { isUtf8 } from "node:buffer";
 import { InMemoryFs } from "just-bash";
 import type { GuestChange } from "#executors/executor.ts";
+import type { FilesRequest } from "./memory-executor.ts";
 
+type Stat = Awaited<ReturnType<InMemoryFs["stat"]>>;
 type Entries = Awaited<ReturnType<InMemoryFs["readdirWithFileTypes"]>>;
 
 /**
  * The in-memory file system of just-bash with an index of its folders, using only public methods. just-bash scans all
  * paths to list one folder, so walking 2,000 files takes quadratic time: its `rg` took 9 s, ours 25 ms. Files that the
- * host wrote are read synchronously, since a promise per file takes longer than the read.
+ * host wrote are read synchronously, since a promise per file takes longer than the read. Their contents may still be
+ * with the host: only what reads one asks for it.
  */
 export class IndexedFs extends InMemoryFs {
   /** Counts the changes, so that callers can tell if a script made one. */
   changes = 0;
   #index: Map<string, Entries> | undefined;
   /** Regular files that have not changed since the host wrote them. */
-  readonly #loaded = new Map<string, Uint8Array>();
+  readonly #loaded = new Map<string, LoadedFile>();
   /** True once a write to one path may change a loaded file at another path. */
   #hasLinks = false;
   readonly #diverted = new Map<string, (content: Uint8Array) => void>();
@@ -24,7 +27,16 @@ export class IndexedFs extends InMemoryFs {
     this.#changed();
     if (this.#hasLinks) this.#loaded.clear();
     super.writeFileSync(path, content, undefined, { mode });
-    this.#loaded.set(path, content);
+    this.#loaded.set(path, { file: { size: content.length, content }, mode, modified: new Date() });
+  }
+
+  /** Writes a file whose content the host still has. `read` resolves to it and keeps it in the file. */
+  loadLater(path: string, file: HostContent, mode: number, read: () => Promise<Uint8Array>): void {
+    this.#changed();
+    if (this.#hasLinks) this.#loaded.clear();
+    const modified = new Date();
+    super.writeFileLazy(path, read, { mode, mtime: modified });
+    this.#loaded.set(path, { file, mode, modified });
   }
 
   /** Passes everything written to a file to `take` instead of storing it. */
@@ -33,9 +45,22 @@ export class IndexedFs extends InMemoryFs {
     this.#diverted.set(path, take);
   }
 
-  /** Returns the content of a file that the host wrote and no script has changed. */
+  /** True for a file that the host wrote and no script has changed. */
+  isLoaded(path: string): boolean {
+    return this.#loaded.has(path);
+  }
+
+  /** Returns the content of a file that the host wrote and no script has changed, if it is here. */
   loaded(path: string): Uint8Array | undefined {
-    return this.#loaded.get(path);
+    return this.#loaded.get(path)?.file.content;
+  }
+
+  override async stat(path: string): Promise<Stat> {
+    return this.#statOf(path) ?? super.stat(path);
+  }
+
+  override async lstat(path: string): Promise<Stat> {
+    return this.#statOf(path) ?? super.lstat(path);
   }
 
   /** Returns the entries of a folder if the index exists. */
@@ -104,7 +129,24 @@ export class IndexedFs extends InMemoryFs {
 
   override chmod(...args: Parameters<InMemoryFs["chmod"]>): Promise<void> {
     this.changes += 1;
+    this.#loaded.delete(this.resolvePath("/", args[0]));
     return super.chmod(...args);
+  }
+
+  override utimes(...args: Parameters<InMemoryFs["utimes"]>): Promise<void> {
+    this.#loaded.delete(this.resolvePath("/", args[0]));
+    return super.utimes(...args);
+  }
+
+  /** Describes a file whose content is not here. just-bash would read it for its size. */
+  #statOf(path: string): Stat | undefined {
+    const resolved = this.resolvePath("/", path);
+    const found = this.#hasLinks ? undefined : this.#loaded.get(resolved);
+    if (!found || found.file.content) return undefined;
+    const { file, mode, modified } = found;
+    // `mv` and `cp` refuse a file without an identity.
+    const identity = `host:${resolved}`;
+    return { ...plainFile, mode, size: file.size, mtime: modified, identity };
   }
 
   #take([path, content, options]: Parameters<InMemoryFs["appendFile"]>): Promise<void> | undefined {
@@ -171,21 +213,90 @@ function encode(text: string, encoding: string | null | undefined): Buffer {
   return isBytes || isUtf8(bytes) ? bytes : Buffer.from(text);
 }
 
+/** The content of a file that the host gave; undefined while only the host has it. */
+interface HostContent {
+  size: number;
+  content: Uint8Array | undefined;
+}
+
+interface LoadedFile {
+  file: HostContent;
+  mode: number;
+  modified: Date;
+}
+
 const plainFile = { isFile: true, isDirectory: false, isSymbolicLink: false };
 
 export const root = "/workspace";
 
 export type LoadedTree = ReturnType<typeof loadedTree>;
 
-/** The host's tree in the shell's file system, with the changes that scripts made. */
-export function loadedTree(fs: IndexedFs) {
-  const given = new Map<string, GuestChange>();
+interface GivenFile extends HostContent {
+  executable: boolean;
+}
+
+/** The maximum that the host answers. */
+const maxFilesPerRead = 256;
+
+/** A file of the base, at its place in the host's list. */
+interface BaseContent extends GivenFile {
+  path: string;
+  place: number;
+}
+
+/**
+ * The host's tree in the shell's file system, with the changes that scripts made. `readBase` resolves to the contents of
+ * the first of some files of the base, at least of one.
+ */
+export function loadedTree(fs: IndexedFs, readBase: (paths: string[]) => Promise<(Uint8Array | null)[]>) {
+  const given = new Map<string, GivenFile>();
+  let base: readonly BaseContent[] = [];
+  /** The reads whose results just-bash has not stored yet. */
+  const reads = new Set<Promise<unknown>>();
+  /** The number of files that the next read asks for: the more a command reads, the more it is likely to read. */
+  let filesPerRead = 1;
+  /** The question that is being answered. The others wait for it, since it may answer theirs too. */
+  let asking: Promise<void> | undefined;
   /** False before the host's first files, when no script can have written anything. */
   let hasFiles = false;
   let settledAt = fs.changes;
 
+  function contentOf(file: GivenFile): Promise<Uint8Array> {
+    const read = file.content ? Promise.resolve(file.content) : readBaseContent(file as BaseContent);
+    reads.add(read);
+    return read.finally(() => reads.delete(read));
+  }
+
+  async function readBaseContent(file: BaseContent): Promise<Uint8Array> {
+    while (asking && !file.content) await asking.catch(() => undefined);
+    if (!file.content) {
+      asking = readAhead(file).finally(() => {
+        asking = undefined;
+      });
+      await asking;
+    }
+    if (!file.content) throw new Error(`EIO: ${file.path} cannot be read`);
+    return file.content;
+  }
+
+  async function readAhead(file: BaseContent): Promise<void> {
+    const wanted: BaseContent[] = [];
+    for (let at = file.place; at < base.length && wanted.length < filesPerRead; at += 1) {
+      const next = base[at];
+      if (next && !next.content) wanted.push(next);
+    }
+    filesPerRead = Math.min(2 * filesPerRead, maxFilesPerRead);
+    const contents = await readBase(wanted.map(({ path }) => path));
+    for (const [at, content] of contents.entries()) {
+      const one = wanted[at];
+      if (one && content) one.content ??= content;
+    }
+  }
+
   /** Returns the differences from the host's tree. Returns immediately if no script wrote anything. */
   async function differences() {
+    // A command that was stopped at its deadline may still be reading.
+    await Promise.allSettled(reads);
     const written: GuestChange[] = [];
     const special: string[] = [];
     const deleted: string[] = [];
@@ -195,6 +306,10 @@ export function loadedTree(fs: IndexedFs) {
     for (const absolute of fs.getAllPaths()) {
       if (!absolute.startsWith(`${root}/`)) continue;
       const path = absolute.slice(root.length + 1);
+      if (fs.isLoaded(absolute)) {
+        present.add(path);
+        continue;
+      }
       const entry = await fs.lstat(absolute);
       if (entry.isDirectory) continue;
       present.add(path);
@@ -204,37 +319,53 @@ export function loadedTree(fs: IndexedFs) {
       }
       const executable = (entry.mode & 0o111) !== 0;
       const before = given.get(path);
-      const content = fs.loaded(absolute) ?? (await fs.readFileBuffer(absolute));
-      const same = before?.executable === executable && Buffer.compare(before.content, content) === 0;
-      if (!same) written.push({ path, content: new Uint8Array(content), executable });
+      const content = await fs.readFileBuffer(absolute);
+      const isSame =
+        before?.executable === executable &&
+        before.size === content.length &&
+        Buffer.compare(await contentOf(before), content) === 0;
+      if (!isSame) written.push({ path, content: new Uint8Array(content), executable });
     }
     for (const path of given.keys()) if (!present.has(path)) deleted.push(path);
     return { written, deleted, special };
   }
 
   return {
-    async take(write: readonly GuestChange[], remove: readonly string[]): Promise<void> {
+    async take({ write, remove, base: listed }: FilesRequest): Promise<void> {
       for (const path of remove) {
         given.delete(path);
         await fs.rm(`${root}/${path}`, { recursive: true, force: true });
       }
       for (const file of write) {
         const absolute = `${root}/${file.path}`;
-        given.set(file.path, file);
+        given.set(file.path, givenFile(file));
         // A script may have put a folder or a link in place of the file.
         const isThere = hasFiles ? await fs.lstat(absolute).catch(() => undefined) : undefined;
         if (isThere && !isThere.isFile) await fs.rm(absolute, { recursive: true, force: true });
         fs.load(absolute, file.content, file.executable ? 0o755 : 0o644);
       }
+      // The list comes once, before any script.
+      if (listed.length > 0) base = listed.map((file, place) => ({ ...file, place, content: undefined }));
+      for (const file of listed.length > 0 ? base : []) {
+        given.set(file.path, file);
+        fs.loadLater(`${root}/${file.path}`, file, file.executable ? 0o755 : 0o644, () => contentOf(file));
+      }
       hasFiles = true;
       settledAt = fs.changes;
     },
     differences,
+    beginCommand(): void {
+      filesPerRead = 1;
+    },
     /** Makes the current state the host's tree, after the changes were reported. */
     settle({ written, deleted }: { written: GuestChange[]; deleted: string[] }): void {
-      for (const file of written) given.set(file.path, file);
+      for (const file of written) given.set(file.path, givenFile(file));
       for (const path of deleted) given.delete(path);
       settledAt = fs.changes;
     },
   };
+}
+
+function givenFile({ content, executable }: GuestChange): GivenFile {
+  return { size: content.length, content, executable };
 }

@@ -13,13 +13,15 @@ import type {
 } from "#executors/executor.ts";
 import { ChildEndedError, GuardedChild } from "#executors/guarded-child.ts";
 import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
-import { createTreeMirror } from "#executors/tree-mirror.ts";
+import { type BaseFile, createTreeMirror } from "#executors/tree-mirror.ts";
 import { type ProposedChange, validateChanges } from "#executors/validate-changes.ts";
 
 /** Changes of the host to the files of a shell child. */
 export interface FilesRequest {
   write: GuestChange[];
   remove: string[];
+  /** Files whose contents the child asks for when a command reads them. */
+  base: BaseFile[];
 }
 
 /** A request of the host to a shell child: apply these file changes, then run this script. */
@@ -43,11 +45,14 @@ export interface MemoryExecutorOptions {
 const killGraceMs = 250;
 /** The milliseconds by which a timer of the shell may fire early: it is rounded, and so is the clock that it is set by. */
 const earlyTimerMs = 2;
-/** The time to copy a tree, on a busy machine. */
+const prepareDelayMs = 20;
+/** The time to copy the files of a tree that differ from its base, and the names of the others, on a busy machine. */
 const maxCopyMs = 60_000;
 /** More files are copied before the time of the command begins. Fewer take less than another message. */
 const maxFilesWithCommand = 100;
 const treeLimits = { files: 50_000, bytes: 96_000_000 };
+/** The bytes after which an answer with contents ends. */
+const maxAnswerBytes = 1_000_000;
 /** The bytes at which the shell itself stops. How many of them are kept depends on the request's budget. */
 const rawOutputBytes = 8_000_000;
 
@@ -69,8 +74,9 @@ const ShellReply = z.object({
 export type ShellReply = z.infer<typeof ShellReply>;
 
 const ShellOutput = z.object({ stream: z.enum(["stdout", "stderr"]), content: z.instanceof(Uint8Array) });
-/** The questions that the child's `git` asks the host. */
+/** The questions that the child asks the host: contents of the base, and what its `git` shows. */
 const ShellQuestion = z.union([
+  z.object({ kind: z.literal("contents"), paths: z.array(z.string()).max(256) }),
   z.object({ kind: z.literal("changes") }),
   z.object({ kind: z.literal("base"), path: z.string() }),
   z.object({
@@ -103,9 +109,15 @@ export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {})
     if (closed) throw new ToolError("The shell is closed.", { code: "UNAVAILABLE" });
     let child = spare.shift();
     while (child && !child.alive) child = spare.shift();
-    // Spare shells are started only once shells are used at all.
-    while (spare.length < spares) spare.push(start());
     return child ?? start();
+  }
+
+  /** Starts spare shells after a command, when its result has been passed on: starting one takes longer than a command. */
+  function prepareSoon(): void {
+    if (spare.length >= spares) return;
+    setTimeout(() => {
+      while (!closed && spare.length < spares) spare.push(start());
+    }, prepareDelayMs).unref();
   }
 
   return {
@@ -117,7 +129,7 @@ export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {})
       return { tier: "memory", available: true, reason: walls };
     },
     async open() {
-      const session: ExecSession = new MemorySession(take, () => open.delete(session));
+      const session: ExecSession = new MemorySession({ take, prepareSoon, onClose: () => open.delete(session) });
       open.add(session);
       return session;
     },
@@ -129,29 +141,34 @@ export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {})
   };
 }
 
+/** The processes of an executor, for one of its sessions. */
+interface Shells {
+  take(): GuardedChild;
+  prepareSoon(): void;
+  onClose(): void;
+}
+
 /** A session that runs its commands one at a time in a child process. */
 class MemorySession implements ExecSession {
   readonly tier = "memory";
-  readonly #take: () => GuardedChild;
-  readonly #onClose: () => void;
-  readonly #mirror = createTreeMirror(treeLimits);
+  readonly #shells: Shells;
+  readonly #mirror = createTreeMirror(treeLimits, { leavesBase: true });
   readonly #queue = new SerialQueue();
   #child: GuardedChild | undefined;
   #closed = false;
 
-  constructor(take: () => GuardedChild, onClose: () => void) {
-    this.#take = take;
-    this.#onClose = onClose;
+  constructor(shells: Shells) {
+    this.#shells = shells;
   }
 
   exec(tree: TreeSource, request: ExecRequest): Promise<ExecResult> {
-    return this.#queue.run(() => this.#run(tree, request));
+    return this.#queue.run(() => this.#run(tree, request)).finally(this.#shells.prepareSoon);
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     this.#child?.kill();
-    this.#onClose();
+    this.#shells.onClose();
   }
 
   async #run(tree: TreeSource, request: ExecRequest): Promise<ExecResult> {
@@ -161,7 +178,7 @@ class MemorySession implements ExecSession {
     const known = new Set(this.#mirror.paths);
     const delta = await this.#mirror.nextDelta(tree);
     for (const path of this.#mirror.paths) known.add(path);
-    const isLarge = delta.write.length > maxFilesWithCommand;
+    const isLarge = delta.write.length + delta.base.length > maxFilesWithCommand;
     let started = performance.now();
     const output = new CommandOutput(request);
     try {
@@ -171,7 +188,7 @@ class MemorySession implements ExecSession {
       }
       const answer = await child.call(
         {
-          ...(isLarge ? { write: [], remove: [] } : delta),
+          ...(isLarge ? { write: [], remove: [], base: [] } : delta),
           ...script,
           env: request.env ?? {},
           cwd: request.cwd ?? "",
@@ -205,7 +222,7 @@ class MemorySession implements ExecSession {
 
   #livingChild(): GuardedChild {
     if (!this.#child?.alive) {
-      this.#child = this.#take();
+      this.#child = this.#shells.take();
       this.#mirror.reset();
     }
     return this.#child;
@@ -249,6 +266,8 @@ function scriptOf({ command, network, isolated }: ExecRequest): Pick<ShellReques
 async function answerQuestion(tree: TreeSource, question: unknown): Promise<unknown> {
   const asked = ShellQuestion.parse(question) satisfies ShellQuestion;
   switch (asked.kind) {
+    case "contents":
+      return readContents(tree, asked.paths);
     case "changes":
       return tree.changes();
     case "base":
@@ -266,6 +285,19 @@ async function answerQuestion(tree: TreeSource, question: unknown): Promise<unkn
       if (!tree.readAt) throw onlyHead(asked.revision);
       return tree.readAt(asked.revision, tree.resolve(asked.path));
   }
+}
+
+/** Returns the contents of the first of these files: of at least one, and of more up to the size of an answer. */
+async function readContents(tree: TreeSource, paths: readonly string[]): Promise<(Uint8Array | undefined)[]> {
+  const contents: (Uint8Array | undefined)[] = [];
+  let bytes = 0;
+  for (const path of paths) {
+    const content = await tree.readBase(tree.resolve(path));
+    contents.push(content);
+    bytes += content?.length ?? 0;
+    if (bytes > maxAnswerBytes) break;
+  }
+  return contents;
 }
 
 function onlyHead(revision: string): ToolError {

@@ -9,7 +9,7 @@ import {
 import type { ChildHandler, Parent } from "#executors/serve-parent.ts";
 import { gitCommand } from "./git-command.ts";
 import { IndexedFs, loadedTree, root } from "./indexed-fs.ts";
-import type { FilesRequest, ShellReply, ShellRequest } from "./memory-executor.ts";
+import type { FilesRequest, ShellQuestion, ShellReply, ShellRequest } from "./memory-executor.ts";
 import { searchCommand } from "./search-command.ts";
 import { outputFiles, streamStatements } from "./stream-statements.ts";
 
@@ -20,7 +20,10 @@ const fileSystemBytes = 192_000_000;
 const fs = new IndexedFs({}, { maxTotalBytes: fileSystemBytes });
 fs.mkdirSync(root, { recursive: true });
 fs.mkdirSync("/tmp", { recursive: true });
-const tree = loadedTree(fs);
+const tree = loadedTree(fs, async (paths) => {
+  const question: ShellQuestion = { kind: "contents", paths };
+  return (await current?.parent.ask(question)) as (Uint8Array | null)[];
+});
 
 /** The current request. Commands of a shell that was created in advance look it up when they run. */
 let current:
@@ -102,7 +105,7 @@ for (const [stream, path] of Object.entries(outputFiles)) {
 }
 
 async function handle(request: FilesRequest | ShellRequest, parent: Parent): Promise<ShellReply | null> {
-  await tree.take(request.write, request.remove);
+  await tree.take(request);
   return "script" in request ? run(request, parent) : null;
 }
 
@@ -110,6 +113,7 @@ async function run(request: ShellRequest, parent: Parent): Promise<ShellReply> {
   const { head, outputBytes } = request;
   const stop = new AbortController();
   current = { head, outputBytes, parent, written: 0, stop };
+  tree.beginCommand();
   const bash = freshBash(request);
   // Arguments become `$1` and so on, as in `bash -c script bash "$@"`. They are quoted and never interpreted.
   const start = request.args.length > 0 ? `set -- ${request.args.map(quote).join(" ")}\n` : "";

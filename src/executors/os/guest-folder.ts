@@ -67,7 +67,7 @@ export class GuestFolder {
     this.#limits = { ...walkLimits, ...limits };
   }
 
-  async write({ write, remove }: TreeDelta): Promise<void> {
+  async write({ write, remove }: Pick<TreeDelta, "write" | "remove">): Promise<void> {
     for (const path of remove) await this.#removeFile(path);
     const made = new Set<string>();
     const yielder = new EventLoopYielder({ everyMs: yieldEveryMs });
