@@ -98,7 +98,7 @@ describe("command in the in-memory shell", () => {
     "echo more >> README.md; sed -i s/needle/pin/ src/deep/mul.ts",
     "cp src/add.ts /tmp/add; cp /tmp/add src/add.ts; touch README.md; cat README.md",
     "echo '# Tums' > README.md; echo '# Sums' > src/add.ts",
-    "ln src/add.ts hard; echo 1 >> hard; ln -s src link; cat link/add.ts",
+    "ln src/add.ts hard; echo 1 >> hard; ln -s src link; cat link/add.ts; echo 2 > link/new.ts",
     "ln -s README.md link; echo 1 > other; wc -c link src/*.ts; stat -c '%n %s %a' README.md src/add.ts",
     "rm -r src; mkdir src; echo 1 > src/add.ts; ls -R; find . -type f -size -1k | sort",
     "rm README.md; mkdir README.md; echo 1 > README.md/file; cat README.md/file",

@@ -310,8 +310,9 @@ export function loadedTree(fs: IndexedFs, readBase: (paths: string[]) => Promise
         present.add(path);
         continue;
       }
-      const entry = await fs.lstat(absolute);
-      if (entry.isDirectory) continue;
+      // A path that was written through a link to a folder is not there: the link is, which is not applied.
+      const entry = await fs.lstat(absolute).catch(() => undefined);
+      if (!entry || entry.isDirectory) continue;
       present.add(path);
       if (!entry.isFile) {
         special.push(path);
