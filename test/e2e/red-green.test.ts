@@ -31,6 +31,9 @@ test.skipIf(!availability.available)(
       );
       expect(report).toContain("after: `node --test: 3 passed, 0 failed`");
     }
+    expect(body).toMatch(
+      /### What was run[\s\S]*exit code 1, 2 passed, 1 failed[\s\S]*exit code 0, 3 passed, 0 failed[\s\S]*passed in a later run:\n\n- `a full last page is not followed by an empty one`/,
+    );
     expect(approvals).toEqual(["open_pull_request"]);
   },
 );

@@ -330,7 +330,7 @@ export function withEvidenceSection(
     ["| command | result |", "|---|---|", ...rows.slice(-maxCommands)].join("\n"),
     ...(left > 0 ? [`${pluralize(left, "earlier command is", "earlier commands are")} left out.`] : []),
     ...(repaired.length > 0
-      ? [["Failed before, and passes now:", "", ...repaired.map((name) => `- ${code(name)}`)].join("\n")]
+      ? [["Failed before, and passed in a later run:", "", ...repaired.map((name) => `- ${code(name)}`)].join("\n")]
       : []),
   ];
   return withSection(body, "evidence", sanitize(parts.join("\n\n")));

@@ -28,14 +28,14 @@ const tested = (failures: string[], { command = "npx vitest run", tests = 4 } = 
     },
   });
 
-test("the description says what was run with exit codes, and which test failed before and passes now", () => {
+test("the description says what was run with exit codes, and which test failed before and passed later", () => {
   const body = addSection("It subtracted.", tested(["adds > two"]), ran("npm run lint", 0), tested([]));
 
   expect(body).toContain("It subtracted.\n\n<!-- golem-forge: evidence -->");
   expect(body).toContain("| `npx vitest run` | exit code 1, 3 passed, 1 failed |");
   expect(body).toContain("| `npm run lint` | exit code 0 |");
   expect(body).toContain("| `npx vitest run` | exit code 0, 4 passed, 0 failed |");
-  expect(body).toContain("Failed before, and passes now:\n\n- `adds > two`");
+  expect(body).toContain("Failed before, and passed in a later run:\n\n- `adds > two`");
 });
 
 test("a later section replaces the earlier one and keeps what people wrote around it", () => {
@@ -55,22 +55,24 @@ test.each([
 ])("a test that failed is claimed as repaired after a later run %s: %s is %s", (_, command, isRepaired) => {
   const body = addSection("Text", tested(["adds"], { command: "npx vitest run a.test.js" }), tested([], { command }));
 
-  expect(body.includes("passes now:\n\n- `adds`")).toBe(isRepaired);
+  expect(body.includes("passed in a later run:\n\n- `adds`")).toBe(isRepaired);
 });
 
 test("a test that failed again after it passed is not claimed as repaired, and other tests run later do not matter", () => {
   const other = tested([], { command: "npx vitest run b.test.js" });
 
-  expect(addSection("Text", tested(["adds"]), tested([]), tested(["adds"]), other)).not.toContain("passes now");
-  expect(addSection("Text", tested(["adds"]), tested([]), other)).toContain("passes now:\n\n- `adds`");
+  expect(addSection("Text", tested(["adds"]), tested([]), tested(["adds"]), other)).not.toContain(
+    "passed in a later run",
+  );
+  expect(addSection("Text", tested(["adds"]), tested([]), other)).toContain("passed in a later run:\n\n- `adds`");
 });
 
 test("a test that was removed or is skipped is not claimed as repaired", () => {
-  expect(addSection("Text", tested(["adds"]), tested([], { tests: 3 }))).not.toContain("passes now");
+  expect(addSection("Text", tested(["adds"]), tested([], { tests: 3 }))).not.toContain("passed in a later run");
 });
 
 test("no test is claimed as repaired while the last run fails, and no command means no section", () => {
-  expect(addSection("Text", tested(["one", "two"]), tested(["two"]))).not.toContain("passes now");
+  expect(addSection("Text", tested(["one", "two"]), tested(["two"]))).not.toContain("passed in a later run");
   expect(addSection("Text")).toBe("Text");
 });
 
