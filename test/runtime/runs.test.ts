@@ -6,6 +6,7 @@ import { previewText } from "#ui/request-blocks.ts";
 import { startAnthropic } from "../support/anthropic-server.ts";
 import type { GitHubWorld } from "../support/github-world.ts";
 import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../support/runtime-world.ts";
+import { sampleRun, sampleSnapshot, sampleStep } from "../support/store-samples.ts";
 
 const world = runtimeWorlds();
 
@@ -28,6 +29,23 @@ test("a worker writes, requests an approval, and opens the pull request from its
     { title: "Fix the sum", pull: { head: `golem/7-${id}`, base: "main", draft: true } },
   ]);
   expect(await github.git("show", `golem/7-${id}:new.js`)).toContain("export const two = 2;");
+});
+
+test("a run knows what earlier runs of its worker in this repository have cost: the middle of their costs", async () => {
+  const { runs, store, github } = await world({ script: turns() });
+  const here = { ...origin, repositoryId: github.hub.repository().id };
+  for (const [index, cost] of [0.2, 0.3, 0.1].entries()) {
+    const run = sampleRun(`r${index}`, [], { origin: { ...here, thread: 8 }, createdAt: index });
+    const snapshot = sampleSnapshot("ended", { cost, outcome: { kind: "answered" } });
+    await store.ingest({ run, events: [] });
+    await store.advance(sampleStep(run.spec.id, { status: "done", snapshot }));
+  }
+
+  const { usualCost } = await runs.startRun({ origin: here, worker: "fixer", text: "please" });
+  const other = await runs.startRun({ origin: here, worker: "explainer", text: "please" });
+
+  expect(usualCost).toBe(0.2);
+  expect(other.usualCost).toBeUndefined();
 });
 
 test("a pull request that GitHub does not find is not taken for one from this repository", async () => {

@@ -96,6 +96,20 @@ describe("status", () => {
     expect(render({ cost: 1.7, outcome: { kind: "answered", text: "Done." } })).not.toContain("⚠️");
   });
 
+  test("a status says what such runs have cost before, until this run has cost something or has ended", () => {
+    const { spec } = sampleView();
+    const limits = { ...spec.worker.limits, cost: 2 };
+    const worker = { ...spec.worker, limits };
+    const render = (change: Parameters<typeof sampleView>[0]) =>
+      renderStatus(sampleView({ spec: { ...spec, worker, usualCost: 0.25 }, ...change }), []);
+    const usual = "Runs of this worker have cost \\$0.250 in this repository (median); this one stops at \\$2.00.";
+
+    expect(render({ cost: undefined })).toContain(usual);
+    expect(render({ cost: 0.01 })).not.toContain("have cost");
+    expect(render({ cost: undefined, outcome: { kind: "answered", text: "Done." } })).not.toContain("have cost");
+    expect(renderStatus(sampleView({ cost: undefined }), [])).not.toContain("have cost");
+  });
+
   test("a log of thousands of lines shows its end", () => {
     const status = renderStatus(sampleView({ log: Array.from({ length: 5_000 }, (_, index) => `line ${index}`) }), []);
 
