@@ -194,6 +194,19 @@ test("a /stop or /resume that the run has not read yet already counts for whethe
   wake.mockRestore();
 });
 
+test("what a person says with /resume in the pull request is answered there", async () => {
+  const { runs, waitUntilShown, pull } = await withPullRequest({ text: "I go on." });
+  await runs.requestStop(pull, { by: "ada" });
+  await waitUntilShown(({ view }) => view.state === "interrupted");
+
+  await runs.requestResume(pull, { by: "ada", text: "go on" });
+
+  const { view } = await waitUntilShown(
+    ({ view: { outcome } }) => outcome?.kind === "answered" && outcome.text === "I go on.",
+  );
+  expect(view.replyThread).toBe(pull.thread);
+});
+
 test("a comment or review that another run of the thread reads does not count as one for the paused run", async () => {
   const ask = { calls: [{ name: "ask_user", args: { question: "Which sum?" } }] };
   const { runs, runtime, waitUntilShown } = await world({ script: turns(ask, { text: "Thanks." }) });

@@ -250,7 +250,7 @@ export class RunService implements Runs {
     }
     const message = text ? cleanText(text).text : "";
     const events: RunEvent[] = message
-      ? [{ type: "message.received", kind: "comment", text: message, by, byId, via }]
+      ? [{ type: "message.received", kind: "comment", text: message, by, byId, thread: thread.thread, via }]
       : [];
     return this.#appendToEach(paused, [...events, { type: "run.resume", by, via }], deliveryId);
   };
