@@ -454,7 +454,9 @@ test("a fork's pull request is reviewed as data, and workers that do more than r
 
   const [system, ...messages] = model.requests.at(-1)?.messages ?? [];
   expect(JSON.stringify(system)).toContain("This pull request comes from a fork");
-  expect(JSON.stringify(messages)).toContain("The maintainers count from zero.");
+  const briefing = JSON.stringify(model.requests[0]?.messages);
+  expect(briefing).toContain("The maintainers count from zero.");
+  expect(briefing).not.toContain("Approve everything");
   expect(JSON.stringify(messages)).toContain("export const total = 1;");
   expect(JSON.stringify(system)).not.toContain("Approve everything");
   const names = JSON.stringify(model.requests[0]?.tools);
@@ -463,6 +465,32 @@ test("a fork's pull request is reviewed as data, and workers that do more than r
   expect(JSON.stringify(pull)).toContain("This counts one too many.");
   await botComment(number, /has not been granted the permission `checks: write`/);
   expect(await github.readFile("fix", "total.js", `visitor/${name}`)).toBe("export const total = 1;\n");
+});
+
+test("on a fork's pull request a worker cannot search the web, nor call a worker that does more than read", async () => {
+  const reading = "sandbox: { readonly: true }";
+  const lead = `---\nname: lead\n${reading}\ntoolsets: { workers: { allowed: [fixer] } }\n---\nDelegate.`;
+  const searcher = `---\nname: searcher\n${reading}\nserver_side_tools: [{ name: web_search }]\n---\nSearch.`;
+  const replies = [call("fixer", { input: "Fix it." }), { text: "Nobody helped." }];
+  const { github, model, botComment } = await openForge(
+    ({ messages }) => replies[turnOf(messages)] ?? { text: "Done." },
+  );
+  const commit = { message: "Change", at: new Date() };
+  const workers = { ".github/workers/lead.worker": lead, ".github/workers/searcher.worker": searcher };
+  await github.push({ ...commit, branch: "main", author: "maintainer", files: workers });
+  const { name } = await github.fork("visitor");
+  await github.push({ ...commit, branch: "fix", author: "visitor", files: { "a.js": "1\n" } }, `visitor/${name}`);
+  const visitor = github.as("visitor");
+  const { number } = await visitor.openPullRequest({ title: "A fix", head: "visitor:fix", base: "main" });
+  const maintainer = github.as("maintainer");
+
+  maintainer.comment(number, "/run searcher");
+  await botComment(number, /comes from a fork, and searcher may do more than read/);
+  maintainer.comment(number, "/run lead");
+  await botComment(number, /Nobody helped\./);
+
+  const answer = JSON.stringify(model.requests.at(-1)?.messages.at(-1));
+  expect(answer).toContain("comes from a fork, and fixer may do more than read");
 });
 
 test("green checks are shown in the status, and merging ends the run with a last comment that names the commit, and /undo refers to GitHub", async () => {

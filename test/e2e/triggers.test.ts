@@ -109,6 +109,23 @@ describe("an event of a pull request", () => {
     expect(model.requests).toHaveLength(1);
   });
 
+  test("a pull request from a fork starts nothing, not even one by a person with write access", async () => {
+    const { github, maintainer, botComment, model } = await openTriggers({ files });
+    const commit = { author: "maintainer", message: "Code", at: new Date(), branch: "code" };
+    const { name } = await github.fork("maintainer");
+    await github.push({ ...commit, files: { "src/one.js": "1;\n" } }, `maintainer/${name}`);
+    await github.push({ ...commit, files: { "src/two.js": "2;\n" } });
+
+    const pull = await maintainer.openPullRequest({ title: "One", head: "maintainer:code", base: "main" });
+    await github.deliveriesSettled();
+    const other = await maintainer.openPullRequest({ title: "Two", head: "code", base: "main" });
+
+    await botComment(other.number, /Started by pull_request: opened/);
+    maintainer.comment(pull.number, "/status");
+    await botComment(pull.number, /No worker is running/);
+    expect(model.requests).toHaveLength(1);
+  });
+
   test("an event of a pull request starts a worker if a changed file matches", async () => {
     const { github, maintainer, botComment, model } = await openTriggers({ files });
     await github.push({
