@@ -431,6 +431,20 @@ test("--dry-run calls no model, loads no code, and lists the tools of the worker
   expect(world.model.requests).toEqual([]);
 });
 
+test.each([
+  ["no model", {}, " · no model · "],
+  ["a model whose key is missing", { GOLEM_FORGE_MODEL: "anthropic:claude-sonnet-4-5" }, "anthropic:claude-sonnet-4-5"],
+])("--dry-run lists the tools with %s configured", async (_, given, shown) => {
+  const world = await golemWorld({ turns: [done] });
+  const change = { GOLEM_FORGE_MODEL: undefined, ANTHROPIC_API_KEY: undefined, ...given };
+
+  const run = world.give(["run", "careful", "--dry-run"], { change });
+
+  expect(await run.code).toBe(0);
+  expect(run.text()).toContain(shown);
+  expect(run.text()).toMatch(/Tools:\n {2}read_file\n/);
+});
+
 test("code that comes with the checkout is not loaded until the person trusts it", async () => {
   const variable = ["$", "{env:GITHUB_TOKEN}"].join("");
   const worker = aWorkerFile.replace(

@@ -67,7 +67,7 @@ export async function prepareRun(request: RunRequest, context: CommandContext): 
   const { root, config, workers, settings, savedRuns, program, isFolder } = surroundings;
   const { worker: asFound, ...file } = await workers.find(name);
   const worker = { ...asFound, limits: narrowLimits(asFound.limits, settings) };
-  const models = createModels(config.models);
+  const models = request.dryRun ? modelsOfDryRun(config, worker) : createModels(config.models);
   const model = chooseModel(worker, request.model ?? worker.model ?? file.model ?? program?.config.model, models);
   const task = request.dryRun ? request.task?.trim() : await readTask(request.task?.trim(), context);
   if (task !== undefined && task.length > maxTaskCharacters) {
@@ -167,6 +167,13 @@ export async function prepareResume(request: ResumeRequest, context: CommandCont
     await saved.store.close();
     throw error;
   }
+}
+
+/** Returns models that are never called, so that neither a model nor its key has to be configured. */
+function modelsOfDryRun(config: Pick<Config, "models">, worker: LocalWorker["worker"]): Models {
+  const models = createModels(config.models);
+  const defaultModel = models.defaultModel ?? worker.compatible_models?.[0] ?? "no model";
+  return { ...models, defaultModel, findModelProblem: () => undefined, findToolProblem: () => undefined };
 }
 
 function chooseModel(worker: LocalWorker["worker"], named: string | undefined, models: Models): string {
