@@ -124,10 +124,13 @@ export async function startTelemetry(options: TelemetryOptions) {
 async function createReaders(options: TelemetryOptions) {
   const { config, onError } = options;
   const { metricsToken, metrics } = config;
-  const metricProducers = [metricProducer(readerOf(options))];
+  // Each has its own, since reading the delay of the event loop begins its next period.
+  const createProducers = () => [metricProducer(readerOf(options))];
   const readers: MetricReader[] = [];
   const reader =
-    metricsToken === undefined ? undefined : new PrometheusExporter({ preventServerStart: true, metricProducers });
+    metricsToken === undefined
+      ? undefined
+      : new PrometheusExporter({ preventServerStart: true, metricProducers: createProducers() });
   if (reader) readers.push(reader);
   if (metrics) {
     const { OTLPMetricExporter } = await import("@opentelemetry/exporter-metrics-otlp-proto");
@@ -135,7 +138,7 @@ async function createReaders(options: TelemetryOptions) {
     readers.push(
       new PeriodicExportingMetricReader({
         exporter: reportFailures(new OTLPMetricExporter(), { what: "Metrics", onError }),
-        metricProducers,
+        metricProducers: createProducers(),
         exportIntervalMillis: intervalMs,
         exportTimeoutMillis: Math.min(intervalMs, exportTimeoutMs),
       }),
