@@ -11,6 +11,8 @@ interface Request {
 export interface StatelessOptions {
   /** How long its list of tools is valid. */
   ttlMs?: number;
+  /** It says when its tools change. Default: true. */
+  listChanged?: boolean;
   /** The length of each tool's description. Default: it has none. */
   descriptionLength?: number;
   /** The number of further pages of its list, each with the same tools. */
@@ -27,8 +29,10 @@ type Methods = string[];
 function answerOf({ id, method, params }: Request, options: StatelessOptions): object {
   const result = (value: object) => ({ jsonrpc: "2.0", id, result: { resultType: "complete", ...value } });
   switch (method) {
-    case "server/discover":
-      return result({ supportedVersions: ["2026-07-28"], capabilities: { tools: { listChanged: true } } });
+    case "server/discover": {
+      const { listChanged = true } = options;
+      return result({ supportedVersions: ["2026-07-28"], capabilities: { tools: { listChanged } } });
+    }
     case "tools/list": {
       const { ttlMs, descriptionLength = 0, morePages = 0 } = options;
       const page = Number(params?.cursor ?? 0);

@@ -98,6 +98,7 @@ class ToolList {
   }
 
   async #list(client: MCPClient): Promise<readonly ToolDefinition[]> {
+    const announcesChanges = client.initializeResult.capabilities.tools?.listChanged === true;
     const definitions: ToolDefinition[] = [];
     const elapsedMs = startStopwatch();
     let length = 0;
@@ -113,7 +114,7 @@ class ToolList {
         definitions.push(tool);
       }
       if (elapsedMs() > maxListingMs) throw new Error("Its list of tools takes longer than 30 seconds");
-      const { ttlMs } = Validity.parse(listed);
+      const { ttlMs = announcesChanges ? undefined : 0 } = Validity.parse(listed);
       if (ttlMs !== undefined) this.#validUntil = Math.min(this.#validUntil, Date.now() + ttlMs);
       cursor = listed.nextCursor;
       if (cursor === undefined) break;
@@ -122,8 +123,17 @@ class ToolList {
   }
 }
 
-/** The validity of a tool list. Servers before 2026-07-28 do not specify it. */
-const Validity = z.object({ ttlMs: z.number().nonnegative().optional().catch(undefined) });
+/**
+ * The validity of a tool list. Where it is absent, as before 2026-07-28, the list is stale at once, unless the server says when
+ * it changes; a negative one counts as 0.
+ */
+const Validity = z.object({
+  ttlMs: z
+    .number()
+    .transform((ms) => Math.max(0, ms))
+    .optional()
+    .catch(undefined),
+});
 
 /** The maximum size of a server's response, in bytes. */
 const maxResponseBytes = 8_000_000;

@@ -259,8 +259,12 @@ describe("an MCP server of either era of the protocol", () => {
     expect(toolbox.offered.map(({ name }) => name)).toEqual(["era_second", "era_third"]);
   });
 
-  test("an MCP server whose list of tools has expired is asked for it again before a call", async () => {
-    const server = await startStatelessMcpServer({ ttlMs: 0, tools: ["echo", "other"] });
+  test.each([
+    ["has expired", { ttlMs: 0 }],
+    ["has a negative time to live", { ttlMs: -1 }],
+    ["has no time to live, and that does not announce changes,", { listChanged: false }],
+  ])("an MCP server whose list of tools %s is asked for it again before a call", async (_, options) => {
+    const server = await startStatelessMcpServer({ ...options, tools: ["echo", "other"] });
     onTestFinished(() => server.close());
     const { run } = await mcp(over(server.url));
     server.options.tools = ["other"];
