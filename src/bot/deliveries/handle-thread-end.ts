@@ -78,7 +78,9 @@ async function reportTransfer(payload: RemovedIssuePayload, key: string, context
   if (!changes) return;
   const { number } = changes.new_issue;
   const thread = threadOf({ installation, repository: changes.new_repository }, number);
-  const [ended] = await context.runs().listRunViews(threadOf(payload, issue.number));
+  const views = await context.runs().listRunViews(threadOf(payload, issue.number));
+  // Without a reason, a command had ended the run before.
+  const ended = views.find(({ outcome }) => !outcome || (outcome.kind === "cancelled" && outcome.reason));
   if (!ended || !context.serves(thread)) return;
   const name = inline(ended.spec.worker.name);
   const where = `${repository.owner.login}/${repository.name}`;

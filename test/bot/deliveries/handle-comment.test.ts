@@ -332,6 +332,25 @@ describe("authorization", () => {
     expect(await world.store.nextDeliveryInMs()).toBeUndefined();
   });
 
+  test("a transferred issue is told of the run that this has ended, not of a newer one that had ended before", async () => {
+    const other = await world.hub.createRepository({ owner: "octo", name: "other" });
+    const issue = world.hub.as("mia", "octo/other").openIssue({ title: "It breaks" });
+    const { spec } = sampleView();
+    const answered = sampleView({
+      spec: { ...spec, worker: { ...spec.worker, name: "planner" } },
+      outcome: { kind: "answered", text: "Done." },
+    });
+    const cancelled = sampleView({ outcome: { kind: "cancelled", by: "ada", reason: "@ada transferred issue #1." } });
+    runs.listRunViews.mockResolvedValue([answered, cancelled]);
+    await runs.recordKey(`octo/shop#1 transferred ${eventTime.toISOString()}`);
+    const repository = { id: other.id, name: "other", owner: { login: "octo" } };
+    const changes = { new_issue: { number: issue.number }, new_repository: repository };
+
+    await world.send({ ...world.issuePayload("transferred"), changes }, { name: "issues" });
+
+    expect([...other.comments.values()]).toMatchObject([{ body: expect.stringContaining("The run of fixer ended") }]);
+  });
+
   test("/run of a worker that has a pull request here continues its run instead of starting another", async () => {
     runs.continueRun.mockResolvedValue(true);
 
