@@ -1,4 +1,4 @@
-import type { GitHubSnapshot } from "#playground/github/snapshot.ts";
+import type { GitHubSnapshot, SnapshotComment } from "#playground/github/snapshot.ts";
 import { turnOf } from "#playground/model/model-server.ts";
 import { approvalIdIn, type Forge, type ForgeOptions } from "./forge-world.ts";
 
@@ -38,8 +38,8 @@ export async function playFix(
 }
 
 /**
- * Returns what GitHub has of one issue, without the parts that differ between runs: ids, numbers, times, and the number of model
- * calls.
+ * Returns what GitHub has of one issue, without the parts that differ between runs: ids, numbers, times, the number of model
+ * calls, and the position of the status.
  */
 export async function whatGitHubHolds(
   { github }: Pick<Forge, "github">,
@@ -47,6 +47,7 @@ export async function whatGitHubHolds(
   number: number,
 ): Promise<unknown> {
   const [repository] = Object.values(snapshot);
+  const isStatus = ({ body }: SnapshotComment) => body.includes("golem-forge:status%2F");
   const isOfIssue = (branch = "") => branch.startsWith(`golem/${number}-`);
   const plain = (text: string) =>
     text
@@ -78,7 +79,10 @@ export async function whatGitHubHolds(
       })),
   );
   const issue = repository?.issues.find((one) => one.number === number);
-  const comments = issue?.comments.map(({ author, body, reactions }) => ({ author, body: plain(body), reactions }));
+  const comments = issue?.comments
+    // A status that is delayed until people are asked appears once there is more to say.
+    .toSorted((a, b) => Number(isStatus(b)) - Number(isStatus(a)))
+    .map(({ author, body, reactions }) => ({ author, body: plain(body), reactions }));
   return { branches, pulls, comments };
 }
 
