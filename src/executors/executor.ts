@@ -88,8 +88,8 @@ export interface TreeFile extends GuestChange {
 export interface TreeChanges {
   written: GuestChange[];
   deleted: string[];
-  /** The rejected changes, each with a reason that completes "because it …". */
-  rejected: { path: string; reason: string }[];
+  /** The rejected changes, each with a reason that completes "because it …", and files with their size. */
+  rejected: { path: string; reason: string; size?: number }[];
   /** The number of changed files in ignored folders such as node_modules. They stay in the session and are never committed. */
   ignoredFiles: number;
 }

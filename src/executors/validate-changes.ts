@@ -47,7 +47,8 @@ export async function validateChanges(
     }
     const problem = problemOf(change, { resolve, known, limits, bytes, count: changes.written.length, spelled });
     if (problem) {
-      changes.rejected.push({ path: printable(change.path), reason: problem });
+      const size = change.kind === "file" && { size: change.size };
+      changes.rejected.push({ path: printable(change.path), reason: problem, ...size });
       continue;
     }
     if (change.kind === "gone") changes.deleted.push(change.path);
@@ -56,7 +57,7 @@ export async function validateChanges(
     const content = await change.read();
     // The reported size may be wrong.
     if (content.length > limits.fileBytes) {
-      changes.rejected.push({ path: change.path, reason: tooLarge(limits.fileBytes) });
+      changes.rejected.push({ path: change.path, reason: tooLarge(limits.fileBytes), size: content.length });
       continue;
     }
     bytes += content.length;

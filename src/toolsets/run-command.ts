@@ -191,7 +191,7 @@ export async function applyCommandChanges(
 ): Promise<CommandChanges> {
   const applied: CommandChanges = { written: [], deleted: [], rejected: [...rejected] };
   const refusal = (path: string, operation: "write" | "delete") => problemOf(workspace, path, operation, isApproved);
-  const moves = await refusedMoves({ written, deleted }, workspace, refusal);
+  const moves = await refusedMoves({ written, deleted, rejected }, workspace, refusal);
 
   // Deletes first, so that a file can replace a folder.
   for (const path of deleted) {
@@ -213,15 +213,20 @@ export async function applyCommandChanges(
   return applied;
 }
 
-/** Returns the reasons against the allowed halves of moves of which the other half is refused: the same content there. */
+/**
+ * Returns the reasons against the allowed halves of moves of which the other half is refused: the same content there. Of files
+ * that the executor rejected, only the size is known.
+ */
 async function refusedMoves(
-  { written, deleted }: Pick<TreeChanges, "written" | "deleted">,
+  { written, deleted, rejected }: Pick<TreeChanges, "written" | "deleted" | "rejected">,
   workspace: Workspace,
   refusal: (path: string, operation: "write" | "delete") => string | undefined,
 ): Promise<Map<string, string>> {
   const isRefused =
-    written.some(({ path }) => refusal(path, "write")) || deleted.some((path) => refusal(path, "delete"));
-  if (!isRefused || written.length === 0 || deleted.length === 0) return new Map();
+    rejected.length > 0 ||
+    written.some(({ path }) => refusal(path, "write")) ||
+    deleted.some((path) => refusal(path, "delete"));
+  if (!isRefused || deleted.length === 0) return new Map();
 
   const loop = new EventLoopYielder();
   const targets = new Map<string, string[]>();
@@ -229,6 +234,7 @@ async function refusedMoves(
     if (loop.isDue) await loop.turn();
     targets.getOrInsertComputed(hashObject({ type: "blob", data }), () => []).push(path);
   }
+  const rejectedBySize = new Map(rejected.map(({ path, size }) => [size, path]));
   const reasons = new Map<string, string>();
   for (const path of deleted) {
     if (loop.isDue) await loop.turn();
@@ -236,6 +242,8 @@ async function refusedMoves(
     const { type, size } = await workspace.stat(path);
     // Empty files are equal without having been moved.
     if (type !== "file" || size === 0) continue;
+    const lost = rejectedBySize.get(size);
+    if (lost !== undefined) reasons.set(path, `was moved to ${lost}, which was not changed`);
     const data = await workspace.readBytes(path);
     for (const target of targets.get(hashObject({ type: "blob", data })) ?? []) {
       if (refusal(target, "write")) reasons.set(path, `was moved to ${target}, which was not changed`);

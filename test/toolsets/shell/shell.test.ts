@@ -180,6 +180,19 @@ describe("the shell tool", () => {
     expect(llmContent).toContain("Not applied: folder/a, because it was moved to .config/a, which was not changed.");
   });
 
+  test("a file that is too large for its new place is not lost when a command moves it", async () => {
+    const { call, sandbox } = await world({
+      files: { "large.bin": new Uint8Array(10_000_001), "small.txt": "small\n" },
+      config: { default: { approval: "preApproved" } },
+    });
+
+    const { llmContent } = await call("shell", { command: "mv large.bin moved.bin; rm small.txt" });
+
+    expect(await sandbox.paths()).toEqual(["large.bin"]);
+    expect(llmContent).toContain("Not applied: moved.bin, because it is larger than 10 MB.");
+    expect(llmContent).toContain("Not applied: large.bin, because it was moved to moved.bin, which was not changed.");
+  });
+
   test("a command changes files of CI only if the approved command line names them", async () => {
     const { call, sandbox } = await world({
       files: { ".github/workflows/ci.yml": "on: push\n", "package.json": "{}\n", "src/a.ts": "" },
