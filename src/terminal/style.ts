@@ -8,9 +8,10 @@ export type TextFormat = "red" | "green" | "yellow" | "blue" | "cyan" | "gray" |
 /** Formats text for a terminal; returns it unchanged if colors are off. */
 export type Style = (format: TextFormat, text: string) => string;
 
-/** Creates a style with colors for a terminal, and without for a file, a pipe, or if `NO_COLOR` is set. */
+/** Creates a style with colors for a terminal, and without for a file or a pipe, unless `FORCE_COLOR` or `NO_COLOR` says otherwise. */
 export function createStyle(output: object): Style {
-  const hasColors = isTerminal(output) && !process.env.NO_COLOR;
+  const { NO_COLOR: none, FORCE_COLOR: forced } = process.env;
+  const hasColors = !none && (forced ? !["0", "false"].includes(forced) : isTerminal(output));
   return hasColors ? (format, text) => styleText(format, text, { validateStream: false }) : (_, text) => text;
 }
 
