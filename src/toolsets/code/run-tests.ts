@@ -6,7 +6,7 @@ import type { Workspace } from "#domain/workspace.ts";
 import type { TreeChanges } from "#executors/executor.ts";
 import { GuardedChild } from "#executors/guarded-child.ts";
 import { pluralize } from "#text/pluralize.ts";
-import { showHidden } from "#text/visible-text.ts";
+import { normalizeText, showHidden } from "#text/visible-text.ts";
 import {
   describeChanges,
   describeEnd,
@@ -239,6 +239,10 @@ function relativePaths(text: string): string {
   return text.replace(/file:\/\/(?:\/workspace\/|(?=[\w.@]))|(?<![\w.~/-])\/workspace\//g, "");
 }
 
+/** The commands of a build, which may be thousands: `    CC adlist.o`, or `gcc -O2 -c a.c`. Its errors are lines of their own. */
+const compiles =
+  /^\s*(?:(?:CC|CXX|AR|LD|LINK) +\S+|(?:[\w.]+-)*(?:cc|gcc|clang|c\+\+|g\+\+|clang\+\+)(?:-\d+)? .*-c .*)$/;
+
 /** Tests that passed, go's downloads, and make's folders. */
 const saysLittle =
   /^\s*(?:[✔✓√] |ok \d+ |# Subtest: |go: downloading |make\[\d+\]: (?:Entering|Leaving) directory )|^\(Use `node --trace-warnings /;
@@ -249,10 +253,11 @@ const foreignPythonFrame =
 
 function tail(text: string, length: number): string {
   // Truncated first, so that the cost depends only on what is shown.
-  const lines = withoutProgress(text.slice(-4 * length))
+  const lines = normalizeText(withoutProgress(text.slice(-4 * length)))
     .replace(foreignPythonFrame, "")
     .split("\n");
-  const own = lines.filter((line) => !isForeignFrame(line.trimStart()) && !saysLittle.test(line)).join("\n");
+  const isShown = (line: string) => !isForeignFrame(line.trimStart()) && !saysLittle.test(line) && !compiles.test(line);
+  const own = lines.filter(isShown).join("\n");
   const plain = own.trim();
   return plain.length > length ? `…${plain.slice(-length)}` : plain || "(nothing)";
 }

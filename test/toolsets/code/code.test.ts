@@ -476,6 +476,28 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(llmContent).not.toMatch(/^\s+from \/usr/m);
   });
 
+  test("the output of a build is shown without its compile commands", async () => {
+    const build = [
+      "    \u001b[34mCC\u001b[0m \u001b[33madlist.o\u001b[0m",
+      "    LINK redis-server",
+      "gcc -std=c99 -O2 -c -o hiredis.o hiredis.c",
+      "x86_64-linux-gnu-g++-12 -c a.cpp",
+      "hiredis.c:7:3: error: too few arguments",
+      "CC is not set",
+      "make: *** [Makefile:3: test] Error 1",
+    ];
+    const { call } = await world({
+      files: {
+        "package.json": JSON.stringify({ scripts: { test: "cat build.txt >&2; exit 1" } }),
+        "build.txt": `${build.join("\n")}\n`,
+      },
+    });
+
+    const { llmContent } = await call("run_tests", {});
+
+    expect(llmContent).toMatch(/stderr:\n(hiredis.c:7:3: error.*\nCC is not set\nmake: .*Error 1)$/);
+  });
+
   test("an output without a summary is shown without the frames of Python and its packages", async () => {
     const trace = [
       "Traceback (most recent call last):",
