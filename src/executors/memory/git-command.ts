@@ -186,7 +186,7 @@ async function logArguments(args: readonly string[], { fs, head }: GitContext, c
   let isShort = false;
   for (let at = 0; at < args.length; at++) {
     const arg = args[at] ?? "";
-    const count = arg === "-n" ? args[++at] : logCount.exec(arg)?.[1];
+    const count = arg === "-n" ? String(args[++at]) : logCount.exec(arg)?.[1];
     if (arg === "--") {
       paths.push(...args.slice(at + 1));
       break;
@@ -196,7 +196,7 @@ async function logArguments(args: readonly string[], { fs, head }: GitContext, c
     else if (!arg.startsWith("-")) ((await fs.exists(fs.resolvePath(cwd, arg))) ? paths : revisions).push(arg);
     else if (!plainLogOptions.test(arg)) throw notForLog(arg);
   }
-  if (!Number.isInteger(limit)) throw new Error("-n needs a number");
+  if (!Number.isInteger(limit) || limit < 0) throw new Error("-n needs a number");
   const [range, other] = revisions.filter((one) => !["HEAD", "@", head.commit, head.branch].includes(one));
   if (other !== undefined) throw notForLog("second revision");
   if (paths.length > 1) throw notForLog("second path");
