@@ -109,8 +109,12 @@ describe("an event of a pull request", () => {
     expect(model.requests).toHaveLength(1);
   });
 
-  test("a pull request from a fork starts nothing, not even one by a person with write access", async () => {
-    const { github, maintainer, botComment, model } = await openTriggers({ files });
+  test("a pull request from a fork starts nothing, not even a worker that only reads for a person with write access", async () => {
+    const reader =
+      "---\nname: reader\non: { pull_request: { types: [opened] } }\nsandbox: { readonly: true }\ntoolsets: { search: }\n---\nLook.";
+    const { github, maintainer, botComment, model } = await openTriggers({
+      files: { ".github/workers/reader.worker": reader },
+    });
     const commit = { author: "maintainer", message: "Code", at: new Date(), branch: "code" };
     const { name } = await github.fork("maintainer");
     await github.push({ ...commit, files: { "src/one.js": "1;\n" } }, `maintainer/${name}`);
