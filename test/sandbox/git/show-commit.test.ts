@@ -252,7 +252,9 @@ test("git log of the in-memory shell lists the commits of a revision or a range,
   const { stdout } = await sh(
     "git log --oneline HEAD~3; echo --; git log --oneline -n 2 v1..main; echo --; git log --oneline HEAD -- lib; echo --; cd lib && git log -1 --oneline a.txt",
   );
-  const { stderr } = await sh("git log --stat; git log HEAD nope; git log nope; git log main HEAD~1 HEAD~2; git log -n -5; git log -n");
+  const { stderr } = await sh(
+    "git log --stat; git log HEAD nope; git log nope; git log main HEAD~1 HEAD~2; git log -n -5; git log -n",
+  );
 
   expect(stdout.trim().split("\n--\n")).toEqual([
     await list("main~3"),
