@@ -2,7 +2,7 @@ import { posix } from "node:path";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { folderOf } from "#sandbox/paths.ts";
-import { findTestRunner, type TestRunner } from "./test-runner.ts";
+import { findTestRunner, hasTestTarget, type TestRunner } from "./test-runner.ts";
 
 export interface FoundTests {
   folder: string;
@@ -31,7 +31,9 @@ export async function findTests(
   if (!found) {
     throw new ToolError(`No supported test runner was found in ${named || "the repository"}.`, {
       code: "UNAVAILABLE",
-      suggestion: suggestFolders(await packageFolders(workspace)) ?? suggestOtherWay(canRunCode),
+      suggestion:
+        suggestFolders([...(await packageFolders(workspace)), ...(await makeFolders(workspace))]) ??
+        suggestOtherWay(canRunCode),
     });
   }
   const { scriptOfAllPackages } = found.runner;
@@ -169,6 +171,7 @@ async function packageOf(workspace: Workspace, folder: string): Promise<string> 
 
 /** The folders with a manifest that a suggestion names. */
 const maxSuggestedFolders = 12;
+const maxReadMakefiles = 50;
 
 /** The folders of a monorepo's packages, without its examples. */
 async function packageFolders(workspace: Workspace): Promise<string[]> {
@@ -177,6 +180,17 @@ async function packageFolders(workspace: Workspace): Promise<string[]> {
     return folder !== "" && packageManifests.includes(posix.basename(path)) ? [folder] : [];
   });
   return [...new Set(folders)];
+}
+
+/** The folders whose Makefile has a target `test`, the nearest to the root first. */
+async function makeFolders(workspace: Workspace): Promise<string[]> {
+  const depth = (path: string) => path.split("/").length;
+  const makefiles = (await workspace.paths()).filter((path) => /\/Makefile$/.test(path));
+  const folders: string[] = [];
+  for (const path of makefiles.sort((a, b) => depth(a) - depth(b)).slice(0, maxReadMakefiles)) {
+    if (hasTestTarget(await workspace.read(path))) folders.push(folderOf(path));
+  }
+  return folders;
 }
 
 /** Suggests what to do in a project without a supported runner, naming only tools that the worker is offered. */

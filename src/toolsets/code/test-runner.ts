@@ -74,13 +74,17 @@ export async function findTestRunner(workspace: Workspace, folder: string): Prom
   const ofProject = ofPython ?? (await rubyRunner(workspace, at)) ?? ofCmake;
   if (ofProject) return ofProject;
   const makefile = (await has("Makefile")) ? await workspace.read(at("Makefile")) : "";
-  if (!/^test[ \t]*:(?!=)/m.test(makefile)) return undefined;
+  if (!hasTestTarget(makefile)) return undefined;
   return {
     name: "make test",
     command: ["make", "test"],
     report: "plain",
     reason: "The Makefile has a target `test`.",
   };
+}
+
+export function hasTestTarget(makefile: string): boolean {
+  return /^test[ \t]*:(?!=)/m.test(makefile);
 }
 
 async function rubyRunner(workspace: Workspace, at: (name: string) => string): Promise<TestRunner | undefined> {

@@ -899,6 +899,22 @@ describe("the test runner and the formatter of a project", () => {
     expect(command).toBe(`python3 -m unittest discover ${options}`.trim());
   });
 
+  test("without tests in the root, the folders whose Makefile has a target test are suggested", async () => {
+    const files = {
+      Makefile: ".DEFAULT:\n\tcd src && $(MAKE) $@\n",
+      "deps/hiredis/Makefile": "test: all\n",
+      "deps/lua/Makefile": "all:\n",
+      "src/Makefile": "all:\n\ntest: all\n\t./runtest\n",
+    };
+    const { call } = await world({ files });
+
+    const refusal = call("run_tests", {});
+
+    await expect(refusal).rejects.toMatchObject({
+      suggestion: "Give the folder of a package in `path`: src, deps/hiredis.",
+    });
+  });
+
   test("without tests in the root, the folders of its packages are suggested", async () => {
     const files = {
       "package.json": "{}",
