@@ -149,20 +149,23 @@ export class RestClient {
     });
   }
 
-  /** Sends a request. When GitHub rejects the times in a token of the app, a token with GitHub's time is tried. */
+  /**
+   * Sends a request. When GitHub rejects the times in a token of the app, a token with GitHub's time is tried. Throws an
+   * OutageError if it rejects those, too, as while the clock is being set: the request itself is not refused.
+   */
   async #exchange(request: RestRequest): Promise<RestResponse> {
-    const usedOffset = this.#clockOffset;
-    try {
-      return await this.#exchangeOnce(request);
-    } catch (error) {
-      const clockOffset = request.token === undefined ? clockOffsetIn(error) : undefined;
-      if (clockOffset === undefined || clockOffset === usedOffset) throw error;
-      // Another request may have been rejected at the same time.
-      if (clockOffset !== this.#clockOffset) {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#exchangeOnce(request);
+      } catch (error) {
+        const clockOffset = request.token === undefined ? clockOffsetIn(error) : undefined;
+        if (clockOffset === undefined) throw error;
+        if (tries === maxClockTries) throw new OutageError("GitHub rejects this machine's time.", { cause: error });
+        // Another request may have been rejected at the same time.
+        if (clockOffset === this.#clockOffset) continue;
         this.#clockOffset = clockOffset;
         this.#warn(`The clock of this machine differs from GitHub's by ${clockOffset} seconds.`);
       }
-      return this.#exchangeOnce(request);
     }
   }
 
@@ -199,6 +202,8 @@ export class RestClient {
     }
   }
 }
+
+const maxClockTries = 3;
 
 /** The seconds that GitHub's clock is ahead, for a refusal of the times in a token; undefined for any other error. */
 function clockOffsetIn(error: unknown): number | undefined {

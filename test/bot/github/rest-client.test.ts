@@ -2,6 +2,7 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { RestClient } from "#bot/github/rest-client.ts";
+import { OutageError } from "#domain/errors.ts";
 
 /** A client of a server that answers like this. */
 async function clientOf(listener: RequestListener) {
@@ -33,9 +34,12 @@ test("a response that is cut off is an outage, and is not kept as the known one"
   expect([(await read()).data, (await read()).data]).toEqual([{ id: 1 }, { id: 1 }]);
 });
 
-/** A client of a GitHub whose clock is an hour ahead. The first responses are sent once this many requests have arrived. */
-function clientOfGitHubAhead(concurrent = 1) {
-  const aheadSeconds = 3_600;
+/**
+ * A client of a GitHub whose clock is an hour ahead of the local one, which is set back by another one after each of
+ * some requests. The first responses are sent once this many requests have arrived.
+ */
+function clientOfGitHubAhead({ concurrent = 1, clockChanges = 0 } = {}) {
+  let aheadSeconds = 3_600;
   let requests = 0;
   const { promise: allArrived, resolve } = Promise.withResolvers<void>();
   return clientOf(async ({ headers }, response) => {
@@ -44,6 +48,7 @@ function clientOfGitHubAhead(concurrent = 1) {
     await allArrived;
     const date = new Date(Date.now() + aheadSeconds * 1_000).toUTCString();
     const isAccepted = Math.abs(Number(headers.authorization?.replace("Bearer ", "")) - aheadSeconds) < 60;
+    if (requests <= clockChanges) aheadSeconds += 3_600;
     const message = "'Expiration time' claim ('exp') must be a numeric value representing the future time";
     response.writeHead(isAccepted ? 200 : 401, { date, "content-type": "application/json" });
     response.end(JSON.stringify(isAccepted ? { slug: "golem-forge" } : { message }));
@@ -62,9 +67,23 @@ test("a token of the app follows GitHub's clock when the local one is wrong", as
 });
 
 test("requests that GitHub rejects at the same time, because the local clock is wrong, are all sent again", async () => {
-  const { rest } = await clientOfGitHubAhead(3);
+  const { rest } = await clientOfGitHubAhead({ concurrent: 3 });
 
   const responses = await Promise.all(Array.from({ length: 3 }, () => rest.send({ route: "GET /app" })));
 
   expect(responses.map(({ data }) => data)).toEqual(Array(3).fill({ slug: "golem-forge" }));
+});
+
+test("a request is sent a third time if the local clock is set while the second is sent", async () => {
+  const { rest } = await clientOfGitHubAhead({ clockChanges: 1 });
+
+  expect((await rest.send({ route: "GET /app" })).data).toEqual({ slug: "golem-forge" });
+});
+
+test("a request is postponed, not refused, while GitHub rejects the time of this machine", async () => {
+  const { rest } = await clientOfGitHubAhead({ clockChanges: 3 });
+
+  await expect(rest.send({ route: "GET /app" })).rejects.toThrow(OutageError);
+
+  expect((await rest.send({ route: "GET /app" })).data).toEqual({ slug: "golem-forge" });
 });
