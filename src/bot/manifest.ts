@@ -60,6 +60,7 @@ export const endpoints = {
   "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments": { pull_requests: "read" },
   "GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews": { pull_requests: "read" },
   "POST /repos/{owner}/{repo}/pulls/{pull_number}/reviews": { pull_requests: "write" },
+  "PUT /repos/{owner}/{repo}/pulls/{pull_number}/reviews/{review_id}/dismissals": { pull_requests: "write" },
   "POST /repos/{owner}/{repo}/pulls/{pull_number}/requested_reviewers": { pull_requests: "write" },
   "GET /repos/{owner}/{repo}/compare/{basehead}": { contents: "read" },
   "POST /repos/{owner}/{repo}/pulls/{pull_number}/comments/{comment_id}/replies": { pull_requests: "write" },

@@ -341,6 +341,8 @@ export interface GitHub {
     number: number,
     review: { commit: string; event: "COMMENT" | "REQUEST_CHANGES"; body: string; comments: NewReviewComment[] },
   ): Promise<{ id: number; url: string }>;
+  /** Takes back a request for changes. Throws a GitHubRefusalError with status 403 or 422 if the app may not do that. */
+  dismissReview(number: number, reviewId: number, message: string): Promise<void>;
   listReviewThreads(number: number): Promise<ReviewThread[]>;
   setThreadResolved(threadId: string, resolved: boolean): Promise<void>;
   /** Throws a GitHubRefusalError with status 422 for people whom GitHub does not accept as reviewers. */

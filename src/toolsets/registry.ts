@@ -141,7 +141,7 @@ export const pullRequestToolset: Toolset<z.infer<typeof approvalConfig>> = {
 
 const reviewsConfig = z.strictObject({
   approval: ApprovalConfig.optional(),
-  /** A review with new findings requests changes. Default: it comments. */
+  /** A review with new findings requests changes, which a later one dismisses once no finding is open. Default: it comments. */
   request_changes: z.boolean().default(false),
 });
 

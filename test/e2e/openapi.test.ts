@@ -83,11 +83,15 @@ function commitComments() {
   return forge.github.repository().commitComments;
 }
 
-/** Used in other stories: replicas delete comments that were posted twice, and jobs of the Action look for missed events. */
+/**
+ * Used in other stories: replicas delete comments that were posted twice, jobs of the Action look for missed events, and
+ * reviews of other people's pull requests request changes.
+ */
 const endpointsOfOthers = [
   "DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}",
   "GET /repos/{owner}/{repo}/actions/runs",
   "GET /repos/{owner}/{repo}/issues/comments",
+  "PUT /repos/{owner}/{repo}/pulls/{pull_number}/reviews/{review_id}/dismissals",
 ];
 
 test("each endpoint of the manifest was requested, and no other", () => {

@@ -410,6 +410,48 @@ test("/undo after the only push to someone's branch takes back that push and non
   expect(await github.readFile("topic", "author.js")).toBe("export const author = 1;\n");
 });
 
+test("a request for changes is dismissed by the review that finds everything fixed, as its approval says", async () => {
+  const finding = { key: "one-too-few", path: "topic.js", line: 1, text: "This counts one too few." };
+  const strict =
+    "---\nname: strict\ntoolsets: { reviews: { request_changes: true } }\nsandbox: { readonly: true }\n---\nReview.";
+  const { github, botComment } = await openForge(({ messages }) => {
+    const isSecond = JSON.stringify(messages).includes("Look again.");
+    const review = isSecond
+      ? { summary: "It counts right now.", fixed: [finding.key] }
+      : { summary: "One problem.", findings: [finding] };
+    const answer = { text: isSecond ? "It is fixed." : "Reviewed." };
+    return [call("read_pull_request_diff", {}), call("create_review", review)][turnOf(messages)] ?? answer;
+  });
+  const push = (branch: string, author: string, path: string, text: string) =>
+    github.push({ branch, message: path, author, at: new Date(), files: { [path]: text } });
+  await push("main", "maintainer", ".github/workers/strict.worker", strict);
+  await push("topic", "contributor", "topic.js", "export const topic = 1;\n");
+  const { number } = await github.as("contributor").openPullRequest({ title: "A topic", head: "topic", base: "main" });
+  const maintainer = github.as("maintainer");
+  const review = async (text: string, asked: RegExp) => {
+    maintainer.comment(number, `/run strict ${text}`);
+    const request = await botComment(number, asked);
+    maintainer.comment(number, `/approve ${approvalIdIn(request)}`);
+    return request.body;
+  };
+  const states = async () =>
+    Object.values(await github.snapshot())
+      .flatMap(({ pulls }) => pulls)
+      .map(({ pull }) => pull?.reviews.map(({ state }) => state));
+
+  const first = await review("please", /asks for approval[\s\S]*One problem\./);
+  await botComment(number, /Reviewed\./);
+  const whenReviewed = await states();
+  await push("topic", "contributor", "topic.js", "export const topic = 2;\n");
+  const second = await review("Look again.", /asks for approval[\s\S]*It counts right now\./);
+  await botComment(number, /It is fixed\./);
+
+  const what = "Dismisses this app's requests for changes, if none of its findings is open.";
+  expect(first).not.toContain(what);
+  expect(second).toContain(what);
+  expect([whenReviewed, await states()]).toEqual([[["CHANGES_REQUESTED"]], [["DISMISSED"]]]);
+});
+
 test("a fork's pull request is reviewed as data, and workers that do more than read are refused", async () => {
   const finding = { key: "wrong-total", path: "total.js", line: 1, text: "This counts one too many." };
   const replies = [

@@ -114,6 +114,7 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     listReviewComments: async () => [],
     listReviews: async () => [],
     createReview: async () => ({ id: 1, url: "" }),
+    dismissReview: async () => {},
     listReviewThreads: async () => [],
     setThreadResolved: async () => {},
     requestReviewers: async () => {},

@@ -6,7 +6,7 @@ import {
   openPullRequest,
   requestReviewers,
 } from "#playground/github/pull-request-actions.ts";
-import { createReview, replyToReviewComment } from "#playground/github/review-actions.ts";
+import { createReview, dismissReview, replyToReviewComment } from "#playground/github/review-actions.ts";
 import { showFile, showPull, showPullInList } from "#playground/github/shapes/pull-request.ts";
 import { showReview, showReviewComment } from "#playground/github/shapes/review.ts";
 import { updateThread } from "#playground/github/user-actions.ts";
@@ -68,6 +68,7 @@ const NewReviewBody = z.object({
   event: z.enum(["APPROVE", "REQUEST_CHANGES", "COMMENT"]),
   comments: z.array(LineComment).default([]),
 });
+const Dismissal = z.object({ message: z.string() });
 const CommentBody = z.object({ body: z.string() });
 
 const pulls = "/repos/{owner}/{repo}/pulls";
@@ -124,6 +125,15 @@ export const pullOperations: RestOperation[] = [
     const { event, body, comments, commit_id } = parseBody(request, "PullRequestReview", NewReviewBody);
     const thread = requirePull(request);
     const review = await createReview(request.context, thread, { event, body, comments, commit: commit_id });
+    return { status: 200, body: showReview(request.world, request.repository, review) };
+  }),
+
+  repositoryOperation("put", `${pull}/reviews/{review_id}/dismissals`, write, (request) => {
+    const { message } = parseBody(request, "PullRequestReview", Dismissal);
+    const thread = requirePull(request);
+    const review = request.repository.reviews.get(numberIn(request, "review_id"));
+    if (review?.thread !== thread.number) throw notFound();
+    dismissReview(request.context, thread, review, message);
     return { status: 200, body: showReview(request.world, request.repository, review) };
   }),
 

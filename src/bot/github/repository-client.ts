@@ -333,6 +333,19 @@ export class RepositoryClient implements GitHub {
     return postReview(this.#api, number, { ...review, body: this.#redact(body), comments: redacted });
   }
 
+  async dismissReview(number: number, reviewId: number, message: string): Promise<void> {
+    const endpoint = "PUT /repos/{owner}/{repo}/pulls/{pull_number}/reviews/{review_id}/dismissals";
+    const dismissal = { pull_number: number, review_id: reviewId, message: this.#redact(message) };
+    try {
+      // After a lost response, GitHub would refuse to dismiss the review a second time.
+      await this.#api.call(endpoint, dismissal, { maxRetries: 0 });
+    } catch (error) {
+      if (httpStatusOf(error) !== 422) throw error;
+      const refusal = `GitHub does not let this app dismiss review ${reviewId} (422).`;
+      throw new GitHubRefusalError(refusal, { status: 422, cause: error });
+    }
+  }
+
   async listReviewThreads(number: number): Promise<ReviewThread[]> {
     return readReviewThreads(this.#api, number);
   }

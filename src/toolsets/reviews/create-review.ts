@@ -12,7 +12,7 @@ import {
 import type { ToolResult } from "#domain/result.ts";
 import { isRunBranch } from "#domain/run.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
-import { markImitations, postMarker } from "#text/comment-marker.ts";
+import { hasAnyMarker, markImitations, postMarker } from "#text/comment-marker.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import { ownPullRequest } from "#toolsets/github/pull-request.ts";
@@ -77,6 +77,10 @@ export function createCreateReviewTool(
         markImitations(sanitize(summary)),
         ...list,
         ...(fixed.length > 0 ? [`Resolves: ${fixed.join(", ")}`] : []),
+        // Not taken from GitHub: a call that a crash interrupted has the same preview when it is repeated.
+        ...(requestChanges && findings.length === 0
+          ? ["Dismisses this app's requests for changes, if none of its findings is open."]
+          : []),
       ].join("\n\n");
     },
     execute: async ({ summary, findings, fixed }, context) => {
@@ -106,9 +110,12 @@ export function createCreateReviewTool(
       const gone = fixed.flatMap((key) => known.get(key) ?? []).filter(({ thread }) => thread?.isResolved === false);
       for (const { thread } of gone) if (thread) await github.setThreadResolved(thread.id, true);
       for (const { thread } of returned) if (thread) await github.setThreadResolved(thread.id, false);
+      const isSettled = (one: EarlierFinding) => one.thread?.isResolved === true || gone.includes(one);
+      const mayLift = requestChanges && findings.length === 0 && earlier.every(isSettled);
+      const dismissal = mayLift ? await dismissRequests(services, context, pull) : { dismissed: [], refused: [] };
       const checked = { commit: pull.head.commit, summary, findings, blocks: requestChanges };
       const note = await reportCheckRun(services, context, checked);
-      const result = toReviewResult({ pull, url, event, findings, added, returned, gone });
+      const result = toReviewResult({ pull, url, event, findings, added, returned, gone, ...dismissal });
       return { ...result, llmContent: [result.llmContent, note].filter(Boolean).join("\n") };
     },
   };
@@ -159,6 +166,37 @@ async function postOnce(
     return (await github.createReview(pull.number, { commit: pull.head.commit, event, body, comments })).url;
   };
   return withRetries(post, { signal });
+}
+
+/**
+ * Dismisses the reviews of this App that request changes, so that they do not block the pull request any longer. A branch can
+ * restrict who may do that. Returns the ids of those that were dismissed, and of those that GitHub refused to dismiss.
+ */
+function dismissRequests(
+  { github }: ToolServices,
+  { abortSignal: signal }: ToolContext,
+  { number, head }: PullRequest,
+): Promise<{ dismissed: number[]; refused: number[] }> {
+  const message = `All findings of this review are resolved as of ${head.commit.slice(0, 7)}.`;
+  const dismissed = new Set<number>();
+  const refused: number[] = [];
+  const dismiss = async () => {
+    for (const { id, state, body } of await ownReviews(github, number)) {
+      // In a job of GitHub Actions, other workflows have the same login.
+      if (state !== "changes_requested" || !hasAnyMarker(body) || refused.includes(id)) continue;
+      // Before the request, whose response may be lost.
+      dismissed.add(id);
+      try {
+        await github.dismissReview(number, id, message);
+      } catch (error) {
+        if (!(error instanceof GitHubRefusalError) || (error.status !== 403 && error.status !== 422)) throw error;
+        dismissed.delete(id);
+        refused.push(id);
+      }
+    }
+    return { dismissed: [...dismissed], refused };
+  };
+  return withRetries(dismiss, { signal });
 }
 
 function toComment(one: Finding, { sanitize }: ToolServices, { idempotencyKey }: ToolContext): NewReviewComment {
@@ -213,6 +251,8 @@ function toReviewResult({
   added,
   returned,
   gone,
+  dismissed,
+  refused,
 }: {
   pull: PullRequest;
   url: string | undefined;
@@ -221,10 +261,16 @@ function toReviewResult({
   added: readonly Finding[];
   returned: readonly EarlierFinding[];
   gone: readonly EarlierFinding[];
+  dismissed: readonly number[];
+  refused: readonly number[];
 }): ToolResult {
   const changes = [
     ...(returned.length > 0 ? [`reopened ${returned.map(({ key }) => key).join(", ")}`] : []),
     ...(gone.length > 0 ? [`resolved ${gone.map(({ key }) => key).join(", ")}`] : []),
+    ...(dismissed.length > 0 ? [`dismissed ${pluralize(dismissed.length, "request")} for changes`] : []),
+    ...(refused.length > 0
+      ? [`GitHub did not let this app dismiss ${pluralize(refused.length, "request")} for changes: a maintainer can`]
+      : []),
   ];
   const posted = url
     ? `Reviewed #${pull.number} with ${pluralize(added.length, "new comment")}`
@@ -237,6 +283,7 @@ function toReviewResult({
     findings: findings.map(({ key, path, line }) => ({ key, path, line, isNew: added.some((one) => one.key === key) })),
     resolved: gone.map(({ key }) => key),
     reopened: returned.map(({ key }) => key),
+    dismissed,
   };
   return { llmContent: `${summary}.${url ? `\n${url}` : ""}`, value: { kind: "github.review", data, summary } };
 }

@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
+import { postMarker } from "#text/comment-marker.ts";
 import { githubToolset, reviewsToolset } from "#toolsets/registry.ts";
+import { findingMarker } from "#toolsets/reviews/findings.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { checkRequest } from "../../support/github-openapi.ts";
 import { githubWorlds } from "../../support/github-world.ts";
@@ -175,6 +177,77 @@ test("a review is posted once although its response was lost", async () => {
   await call("create_review", { summary: "One problem.", findings: [finding] });
 
   expect((await posted()).map(({ state, comments }) => [state, comments.length])).toEqual([["CHANGES_REQUESTED", 1]]);
+});
+
+const dismissal = "PUT /repos/{owner}/{repo}/pulls/{pull_number}/reviews/{review_id}/dismissals";
+
+test("a request for changes is dismissed when no finding is open any longer, once, although the response was lost", async () => {
+  const { call, posted, push, hub, github, number } = await world({ request_changes: true });
+  const states = async () => (await posted()).map(({ state }) => state);
+  const other = { ...finding, key: "sum-is-two", line: 1 };
+  await call("create_review", { summary: "Two problems.", findings: [finding, other] });
+  await hub.as("maintainer").review(number, { event: "REQUEST_CHANGES", body: "Not like this." });
+  let dropped = false;
+  hub.afterWrite(({ operation }) => {
+    if (dropped || operation !== dismissal) return undefined;
+    dropped = true;
+    return "drop";
+  });
+  await push("export const sum = 3;\n");
+  await call("read_pull_request_diff", { all: true });
+  const commit = (await github.pulls())[0]?.pull?.commit ?? "";
+  const fixed = { summary: "Fixed.", fixed: [finding.key, other.key] };
+
+  await call("create_review", { summary: "One is fixed.", fixed: [finding.key] }, { idempotencyKey: "2" });
+  const whenOneIsOpen = await states();
+  const lifted = await call("create_review", fixed, { idempotencyKey: "3" });
+  const again = await call("create_review", fixed, { idempotencyKey: "3" });
+
+  expect(whenOneIsOpen).toEqual(["CHANGES_REQUESTED", "CHANGES_REQUESTED"]);
+  expect(lifted.llmContent).toContain("dismissed 1 request for changes");
+  expect(again.llmContent).not.toContain("dismiss");
+  expect(await states()).toEqual(["DISMISSED", "CHANGES_REQUESTED"]);
+  const sent = hub.requests.filter(({ operation }) => operation === dismissal);
+  expect(sent).toMatchObject([
+    { body: { message: `All findings of this review are resolved as of ${commit.slice(0, 7)}.` } },
+  ]);
+  expect(sent.flatMap((request) => checkRequest(request).problems)).toEqual([]);
+});
+
+test.each([403, 422])("where GitHub does not let the app dismiss a review (%i), the result says so", async (status) => {
+  const { call, posted, hub } = await world({ request_changes: true });
+  await call("create_review", { summary: "One problem.", findings: [finding] });
+  hub.onRequest(({ operation }) => (operation === dismissal ? { status, body: { message: "No." } } : undefined));
+
+  const { llmContent } = await call(
+    "create_review",
+    { summary: "Fixed.", fixed: [finding.key] },
+    { idempotencyKey: "2" },
+  );
+
+  expect(llmContent).toContain(
+    "resolved twice-is-unused; GitHub did not let this app dismiss 1 request for changes: a maintainer can",
+  );
+  expect(await posted()).toMatchObject([{ state: "CHANGES_REQUESTED", comments: [{ resolved: true }] }]);
+});
+
+test.each<[string, { config?: object; review?: object; body?: string }]>([
+  ["the worker does not request changes", { config: { request_changes: false } }],
+  ["the worker still sees a finding whose thread a person resolved", { review: { findings: [finding] } }],
+  ["another workflow posted it, with the login of the same app", { body: "Stop." }],
+])("a request for changes remains if %s", async (_, { config = {}, review = {}, body = "" }) => {
+  const { call, posted, hub, github, number } = await world({ request_changes: true, ...config });
+  await github.github.createReview(number, {
+    commit: (await github.github.getPullRequest(number))?.head.commit ?? "",
+    event: "REQUEST_CHANGES",
+    body: body || `Stop.\n\n${postMarker("earlier")}`,
+    comments: [{ path: "sum.js", line: 2, side: "RIGHT", body: `Unused.\n\n${findingMarker(finding.key)}` }],
+  });
+  hub.as("ada").resolve((await posted())[0]?.comments[0]?.id ?? 0);
+
+  await call("create_review", { summary: "Checked.", ...review });
+
+  expect((await posted())[0]?.state).toBe("CHANGES_REQUESTED");
 });
 
 test("the first review is reported as posted when the app was interrupted after posting it", async () => {
