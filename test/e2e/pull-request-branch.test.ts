@@ -74,6 +74,7 @@ test("a base branch that moves into conflict continues the run, whose push is a 
   const { story, path, number, branch, approvals } = await proposed(
     "Base moves",
     call("git_pull", { with_conflicts: true }),
+    updated,
     call("read_file", { path: "src/base-moves.js" }),
     call("write_file", { path: "src/base-moves.js", content: `${total}; // counted\n` }),
     updated,
@@ -90,7 +91,9 @@ test("a base branch that moves into conflict continues the run, whose push is a 
   await approvals.approve("update_pull_request");
 
   await story.botComment(/The conflict is resolved\./);
-  expect(JSON.stringify(story.requests.at(-1)?.messages)).toContain(`#${number} has conflicts with main.`);
+  const messages = JSON.stringify(story.requests.at(-1)?.messages);
+  expect(messages).toContain(`#${number} has conflicts with main.`);
+  expect(messages).toContain(`A merge has left conflict markers in these files: ${path}.`);
   expect(await world.github.readFile(branch, path)).toBe(`${total}; // counted\n`);
   world.github.as("maintainer").markReady(number);
   await world.github.as("maintainer").merge(number);

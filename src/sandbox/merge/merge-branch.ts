@@ -56,6 +56,15 @@ export function mergeWrites({ edits, conflicts }: Pick<MergePlan, "edits" | "con
   return [...edits, ...unresolved];
 }
 
+/** The name of the working files in conflict markers. */
+const ownLabel = "this run";
+const ownMarker = new RegExp(`^<{7} ${ownLabel}\r?$`, "m");
+
+/** True for a file in which a merge into the working files has left a conflict. */
+export function hasConflict(content: Uint8Array): boolean {
+  return ownMarker.test(Buffer.from(content).toString("latin1"));
+}
+
 /** Computes the result of merging a branch into the working files, without applying it. */
 export async function planMerge(
   base: Base,
@@ -78,7 +87,7 @@ export async function planMerge(
   }
   await history.fetchFiles(commit);
   const mergeBase = await combineBases(history, mergeBases);
-  const labels = { ours: "this run", theirs: name };
+  const labels = { ours: ownLabel, theirs: name };
   const plan = await mergeInto({ ...base, store: history.store }, layer, { labels, commit, mergeBase });
   return { ...plan, mergeBases };
 }

@@ -6,6 +6,7 @@ import { changesIn, type Preview, type PreviewSection } from "#domain/preview.ts
 import { pushDataOf } from "#domain/run.ts";
 import type { ToolContext } from "#domain/tool.ts";
 import { BranchMovedError } from "#sandbox/git/push-changes.ts";
+import { hasConflict } from "#sandbox/merge/merge-branch.ts";
 import { digestOfChanges, type FileVersions, fileChange } from "#sandbox/preview-files.ts";
 import type { MergedCommit, PushPlan } from "#sandbox/sandbox.ts";
 import { isProtectedPath, previewChanges } from "#toolsets/filesystem/file-changes.ts";
@@ -58,7 +59,7 @@ export function mergeStart(services: ToolServices, branch: string): { heads: str
 
 /**
  * Plans the next push. Lists only the files it adds to the branch, not those that match a merged commit of the base
- * branch. Throws a ToolError if there is nothing to propose, so that nobody is asked to approve it.
+ * branch. Throws a ToolError if there is nothing to propose or a conflict is left, so that nobody is asked to approve it.
  */
 async function planPush(
   services: ToolServices,
@@ -81,6 +82,16 @@ async function planPush(
     throw new ToolError("There are no changes to propose.", {
       code: "CONFLICT",
       suggestion: "Change files first; git_status lists the changes.",
+    });
+  }
+  const unresolved = plan.files.filter(({ before, after }) => {
+    return after && hasConflict(after.content) && !(before && hasConflict(before.content));
+  });
+  if (unresolved.length > 0) {
+    const paths = unresolved.map(({ path }) => path).join(", ");
+    throw new ToolError(`A merge has left conflict markers in these files: ${paths}.`, {
+      code: "CONFLICT",
+      suggestion: "Resolve the conflicts, which git_check_conflicts lists, then call this tool again.",
     });
   }
   return { ...plan, parents, isEmpty };

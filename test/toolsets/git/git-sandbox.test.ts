@@ -120,6 +120,21 @@ test("a merge with conflicts changes nothing unless markers are requested, and g
   expect((await call("git_check_conflicts", { path: "b.txt" })).llmContent).toBe("No conflict markers.");
 });
 
+test("a push is refused before anyone is asked while a merged file has conflict markers, but not for those of other files", async () => {
+  const { call, sandbox, preview } = await world();
+  await sandbox.write("a.txt", "mine\n2\n3\n4\n5\n");
+  await sandbox.write("b.txt", "<<<<<<< HEAD\nb\n=======\nB\n>>>>>>> topic\n");
+  const parent = sandbox.base.commit;
+  await repository.commit({ branch: "topic", parent, files: { "a.txt": "theirs\n2\n3\n4\n5\n" } });
+  await call("git_merge", { branch: "topic", with_conflicts: true });
+
+  await expect(preview("git_push", {})).rejects.toThrow("A merge has left conflict markers in these files: a.txt.");
+  await expect(call("git_push", {})).rejects.toMatchObject({ code: "CONFLICT" });
+
+  await sandbox.write("a.txt", "both\n2\n3\n4\n5\n");
+  expect(await preview("git_push", {})).toContain("both");
+});
+
 test("git_log shows the history of the repository, and names the nearest path if there is none", async () => {
   const { call, sandbox } = await world();
   await sandbox.write("src/new.ts", "");
