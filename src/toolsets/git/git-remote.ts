@@ -147,14 +147,12 @@ async function conflictsIn(workspace: Workspace, path: string): Promise<{ path: 
   if (text === undefined) return [];
 
   const lines = splitLines(text);
-  return lines.flatMap((line, index) => {
-    if (!/^<{7}( |$)/.test(line)) return [];
-    // A single marker may be ordinary text, such as an underlined heading.
-    const rest = lines.slice(index);
-    return rest.includes("=======") && rest.some((other) => /^>{7}( |$)/.test(other))
-      ? [{ path, line: index + 1 }]
-      : [];
-  });
+  // A single marker may be ordinary text, such as an underlined heading.
+  const last = Math.min(
+    lines.lastIndexOf("======="),
+    lines.findLastIndex((line) => /^>{7}( |$)/.test(line)),
+  );
+  return lines.flatMap((line, index) => (index < last && /^<{7}( |$)/.test(line) ? [{ path, line: index + 1 }] : []));
 }
 
 const input = z.object({

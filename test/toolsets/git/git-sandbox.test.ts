@@ -120,6 +120,18 @@ test("a merge with conflicts changes nothing unless markers are requested, and g
   expect((await call("git_check_conflicts", { path: "b.txt" })).llmContent).toBe("No conflict markers.");
 });
 
+test("git_check_conflicts takes linear time for a file of markers, so that it blocks no other run", async () => {
+  const { call, sandbox } = await world();
+  await sandbox.write("a.txt", `${"<<<<<<<\n".repeat(40_000)}=======\n`);
+  const before = process.cpuUsage();
+
+  const { llmContent } = await call("git_check_conflicts", {});
+
+  const { user, system } = process.cpuUsage(before);
+  expect(llmContent).toBe("No conflict markers.");
+  expect((user + system) / 1_000).toBeLessThan(5_000);
+});
+
 test("a push is refused before anyone is asked while a merged file has conflict markers, but not for those of other files", async () => {
   const { call, sandbox, preview } = await world();
   await sandbox.write("a.txt", "mine\n2\n3\n4\n5\n");
