@@ -166,7 +166,9 @@ export async function raiseCostLimit(
   { amount, ...request }: Parameters<Runs["raiseCostLimit"]>[1],
 ): Promise<number | undefined> {
   const { by, byId, via, deliveryId, runId } = request;
-  if (deliveryId !== undefined && (await options.store.hasDelivery(deliveryId))) return undefined;
+  if (deliveryId !== undefined && (await options.store.hasDelivery(deliveryId))) {
+    return lastRaisedLimit(options.store, thread, { by, runId });
+  }
 
   const live = (await options.store.runsOfThread(thread)).filter(({ status }) => status !== "done");
   const waiting = live.flatMap((run) => (!run.unreadable && stateName(run.snapshot) === "awaitingBudget" ? [run] : []));
@@ -193,6 +195,20 @@ export async function raiseCostLimit(
   }
   await append(options, run, { type: "cost_limit.raised", limit, by, via }, deliveryId);
   return limit;
+}
+
+/** Returns the limit that a person set last in a thread; undefined if it is in no log that can be read. */
+async function lastRaisedLimit(
+  store: Store,
+  thread: ThreadRef,
+  { by, runId }: Pick<Requested, "by" | "runId">,
+): Promise<number | undefined> {
+  const runs = (await store.runsOfThread(thread)).filter(({ id, unreadable }) => !unreadable && id === (runId ?? id));
+  const events = await Promise.all(runs.map(async ({ id }) => [...(await store.log(id)), ...(await store.inbox(id))]));
+  const raised = events
+    .flat()
+    .flatMap(({ id, event }) => (event.type === "cost_limit.raised" && event.by === by ? [{ id, event }] : []));
+  return raised.sort((one, other) => one.id - other.id).at(-1)?.event.limit;
 }
 
 function severalWait(waiting: readonly RunRow[], amount: number): string {

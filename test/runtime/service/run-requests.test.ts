@@ -223,13 +223,17 @@ describe("the cost limit of a run", () => {
   const state = "awaitingBudget" as const;
   const limits = { ...worker.limits, cost: 5 };
 
-  test("the cost limit of a run is raised once for each delivery", async () => {
-    const { options, inboxOf, wake } = await threadWith({ r1: { state, context: { limits } }, r2: {} });
+  test("the cost limit of a run is raised once for each delivery, and the reply is the same each time", async () => {
+    const { options, store, inboxOf, wake } = await threadWith({ r1: { state, context: { limits } }, r2: {} });
+    const raise = () => raiseCostLimit(options, origin, { by: "mia", amount: 2, deliveryId: "d1" });
 
-    expect(await raiseCostLimit(options, origin, { by: "mia", amount: 2, deliveryId: "d1" })).toBe(7);
-    expect(await raiseCostLimit(options, origin, { by: "mia", amount: 2, deliveryId: "d1" })).toBeUndefined();
+    expect([await raise(), await raise()]).toEqual([7, 7]);
 
     expect(await inboxOf("r1")).toEqual([{ type: "cost_limit.raised", limit: 7, by: "mia" }]);
+    const consumed = (await store.inbox("r1")).map(({ id }) => id);
+    await store.advance(sampleStep("r1", { consumed }));
+    expect(await inboxOf("r1")).toEqual([]);
+    expect(await raise()).toBe(7);
     expect(wake).toHaveBeenCalledExactlyOnceWith("r1");
   });
 
