@@ -225,8 +225,8 @@ export interface Runs {
   changeModel(thread: ThreadRef, request: RunRequest & { model: string }): Promise<void>;
   /**
    * Raises the cost limit of the run that has used it up, and continues it. Returns the new limit in US dollars, also for
-   * a known delivery; undefined if that limit is in no log that can be read. Throws if several runs have used up theirs and none is named, if the person may not
-   * approve, or if the deployment's policy does not allow as much.
+   * a known delivery; undefined if that limit is in no log that can be read. Throws if several runs have used up theirs
+   * and none is named, if the person may not approve, or if the deployment's policy does not allow as much.
    */
   raiseCostLimit(thread: ThreadRef, request: RunRequest & { amount: number }): Promise<number | undefined>;
   /** Posts the changes of the thread's newest run, live or ended, as a diff. Throws for a thread without runs. */
