@@ -439,7 +439,7 @@ async function reportProblem(
   // Most comments are not for a worker.
   if (kind === "text" && (viaApp !== undefined || !(await runs.mayAnswer(thread, commentId)))) return;
   if (commentId === undefined && kind !== "run" && kind !== "mention") return;
-  await postProblem(comment, context, problem);
+  await replyToProblem(comment, context, problem);
 }
 
 /** Replies to a part of a review that mentions the app and has no effect, or not yet. */
@@ -452,24 +452,33 @@ export async function reportMention(
   const { kind } = await readCommand(comment.text, context.openGitHub(comment.thread));
   if (kind !== "mention") return;
   const { key } = await findMentionKey(comment, reviewId, context);
-  await postProblem({ ...comment, key }, context, problem);
+  await replyToProblem({ ...comment, key }, context, problem);
 }
 
-async function postProblem(
+async function replyToProblem(
   comment: IncomingComment,
   context: DeliveryContext,
   problem: DeliveryProblem,
 ): Promise<void> {
-  const github = context.openGitHub(comment.thread);
-  const runs = context.runs();
-  const notice = waitingNoticeOf(comment.key);
-  if (problem.kind === "waiting" && (await runs.hasRecorded(notice))) return;
-  await reply(describeProblem("comment", problem, context), { comment, context, github });
-  if (problem.kind === "waiting") await runs.recordKey(notice);
+  const action = { comment, context, github: context.openGitHub(comment.thread) };
+  await postProblem("comment", { key: comment.key, problem, context }, (text) => reply(text, action));
 }
 
-/** Says why a comment or a review has no effect, or not yet. */
-export function describeProblem(
+/** Posts why a comment or a review has no effect, or not yet. That it waits is said once for its key. */
+export async function postProblem(
+  what: "comment" | "review",
+  { key, problem, context }: { key: string; problem: DeliveryProblem; context: DeliveryContext },
+  post: (markdown: string) => Promise<void>,
+): Promise<void> {
+  const runs = context.runs();
+  const notice = waitingNoticeOf(key);
+  const isWaiting = problem.kind === "waiting";
+  if (isWaiting && (await runs.hasRecorded(notice))) return;
+  await post(describeProblem(what, problem, context));
+  if (isWaiting) await runs.recordKey(notice);
+}
+
+function describeProblem(
   what: "comment" | "review",
   problem: DeliveryProblem,
   { deliveryId }: DeliveryContext,
@@ -495,7 +504,7 @@ export function respondsAgain(what: "comment" | "review"): string {
 }
 
 /** Returns the key that is recorded once the author of a comment or review has the notice that GitHub is not responding. */
-export function waitingNoticeOf(key: string): string {
+function waitingNoticeOf(key: string): string {
   return `waiting notice ${key}`;
 }
 

@@ -5,13 +5,12 @@ import { canWrite, type GitHub, GitHubRefusalError } from "#domain/github.ts";
 import { reportMissingPermission } from "#runtime/missing-permission.ts";
 import type { Runs } from "#runtime/runs.ts";
 import {
-  describeProblem,
   handleMention,
   hasWaitingNotice,
   mentionKey,
+  postProblem,
   reportMention,
   respondsAgain,
-  waitingNoticeOf,
   wasDeleted,
 } from "./handle-comment.ts";
 import {
@@ -157,18 +156,16 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
     else if (isWaiting) await replyToReview(payload, respondsAgain("review"), context);
   },
   report: async (payload, context, problem) => {
-    const runs = context.runs();
     const thread = threadOf(payload, payload.pull_request.number);
-    const notice = waitingNoticeOf(reviewKey(payload));
     const isViaApp = payload.review.performed_via_github_app && !context.allowAppComments;
     if (isViaApp) return;
-    if ((await runs.threadActivity(thread)) !== "live") {
+    if ((await context.runs().threadActivity(thread)) !== "live") {
       return reportMention(readReviewSummary(payload), payload.review.id, context, problem);
     }
     if (!requestsChanges(payload)) return;
-    if (problem.kind === "waiting" && (await runs.hasRecorded(notice))) return;
-    await replyToReview(payload, describeProblem("review", problem, context), context);
-    if (problem.kind === "waiting") await runs.recordKey(notice);
+    await postProblem("review", { key: reviewKey(payload), problem, context }, (text) =>
+      replyToReview(payload, text, context),
+    );
   },
 });
 
