@@ -197,11 +197,15 @@ async function logArguments(args: readonly string[], { fs, head }: GitContext, c
     else if (!plainLogOptions.test(arg)) throw notForLog(arg);
   }
   if (!Number.isInteger(limit) || limit < 0) throw new Error("-n needs a number");
-  const [range, other] = revisions.filter((one) => !["HEAD", "@", head.commit, head.branch].includes(one));
+  const [range, other] = revisions.filter((one) => !isHead(one, head));
   if (other !== undefined) throw notForLog("second revision");
   if (paths.length > 1) throw notForLog("second path");
   const [path] = paths.map((one) => fs.resolvePath(cwd, one).slice(root.length + 1));
   return { limit, isShort, range, path };
+}
+
+function isHead(revision: string, { commit, branch }: GitContext["head"]): boolean {
+  return ["HEAD", "@", commit, branch].includes(revision);
 }
 
 function notForLog(what: string): Error {
@@ -237,7 +241,7 @@ async function show(args: string[], context: GitContext, cwd: string): Promise<s
   }
   const named = target.slice(colon + 1);
   const path = named.startsWith("./") ? context.fs.resolvePath(cwd, named).slice(root.length + 1) : named;
-  if (!["HEAD", "@", context.head.commit, context.head.branch].includes(revision)) {
+  if (!isHead(revision, context.head)) {
     const question: ShellQuestion = { kind: "file", revision, path };
     const { content } = (await context.ask(question)) as { content: Uint8Array };
     return Buffer.from(content).toString("utf8");
