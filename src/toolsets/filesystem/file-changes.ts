@@ -95,7 +95,7 @@ export async function filesAt(workspace: Workspace, path: string): Promise<strin
 }
 
 // Changes to these files can run code, grant rights or instruct agents outside this run. The names are in lower case, at any
-// depth, some with the folder that contains them; `*` stands for any text.
+// depth, some with the folder that contains them; `*` matches any text.
 const protectedNames: ReadonlySet<string> = new Set(
   [
     // CI, ownership, git and package managers.
@@ -179,7 +179,7 @@ function foldCase(name: string): string {
   return name.toLowerCase().replaceAll("ſ", "s");
 }
 
-/** Returns the names that a pattern with choices stands for: `{a,b}.md` is `a.md` and `b.md`. */
+/** Returns the names that a pattern with choices matches: `{a,b}.md` matches `a.md` and `b.md`. */
 function expandBraces(pattern: string): string[] {
   const [, before = "", choices, after = ""] = /^(.*)\{([^{}]*)\}(.*)$/.exec(pattern) ?? [];
   if (choices === undefined) return [pattern];
